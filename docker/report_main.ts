@@ -1,6 +1,5 @@
 /**
- * The service `report` of a rack in containers: `report_main.ts RUN_FILE LABEL`. It waits for the
- * run's end, requests the final report of every process, reads the SCM files, and prints the JSON
+ * The service `report` of a rack in containers: `report_main.ts RUN_FILE LABEL`. It prints the JSON
  * document of `rack run --json` with the power failures that happened. Exit code: 0 done; 1 a check
  * failed; 2 unclear.
  */

@@ -1,6 +1,6 @@
 /**
  * Schemas of all HTTP messages: the server checks requests with them, OpenAPI is made from them,
- * and the page takes their types (`import type` only: zod itself is too large for a page).
+ * the page takes their types (`import type` only: zod is too large for a page).
  */
 import { z } from "zod";
 import {

@@ -1,9 +1,9 @@
 /**
- * Queries on the replay of a run and their answers. Times are virtual, in ps since the start; an
- * absent end is null. Bytes are hexadecimal text.
+ * Queries on the replay of a run. Times are virtual, in ps since the start; an absent end is null.
+ * Bytes are hexadecimal text.
  *
- * An instant `at` means: everything before `at` has happened, nothing at `at` or later, as a power
- * failure at `at` finds it. To see the effect of an event at `t`, ask for `t + 1`.
+ * An instant `at`: everything before `at` has happened, nothing at `at` or later. To see the effect
+ * of an event at `t`, ask for `t + 1`.
  */
 import { z } from "zod";
 import { IMPAIRMENTS } from "../../fabric/rack/plan/link_plan.ts";

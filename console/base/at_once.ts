@@ -2,7 +2,7 @@
 /**
  * Calls `act` for each of `items`, at most `atOnce` at a time, in their order. The first failure is
  * thrown once all calls under way have ended; no further call begins.
- * @param act is called with an item, its place, and its lane, from 0 on: a lane does one at a time.
+ * @param act called with an item, its place, and its lane, from 0 on: a lane does one at a time.
  * @param options.atOnce default: the number of cores.
  * @param options.onFailure called at once: it may end the calls under way.
  */
@@ -52,7 +52,7 @@ export function inOrder<T>(take: (value: T) => void): (place: number, value: T) 
 }
 
 /**
- * Results in the order of the items, each as soon as those before it are there. A failure is thrown
+ * Results in the order of the items, each as soon as those before it are there; a failure is thrown
  * in its place. If the caller stops, no further call begins, and calls under way are waited for.
  * @param options.work as `act` of {@link forEachAtOnce}.
  */

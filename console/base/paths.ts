@@ -32,8 +32,8 @@ function cacheDirectory(): string {
 }
 
 /**
- * One directory per run, without links, dots and slashes too many: command lines of processes have
- * its text, and a rack is found by them whatever the cache was called.
+ * Without links, dots and slashes too many: command lines of processes have the path, and a rack is
+ * found by it whatever the cache was called.
  */
 export function runsDirectory(): string {
   return cacheFolder("runs");

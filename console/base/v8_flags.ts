@@ -1,12 +1,10 @@
 import { fromFileUrl, projectFile } from "./paths.ts";
 
 /**
- * The flag of Deno for V8, in all processes of the product.
- *
- * Code from strings (`new Function`) would see globals that programs may not use. Processes that
- * run none have the flag, too: Deno keeps what V8 has compiled in its cache, for one set of such
- * flags. A process with another set would compile each module anew and write it over, which is a
- * third of its start, and so would the next one.
+ * The flag of Deno for V8, in all processes of the product: code from strings (`new Function`)
+ * would see globals that programs may not use. Deno's cache has V8's compiled code for one set of
+ * such flags: a process with another set would compile each module anew and write it over, a third
+ * of its start, and so would the next one.
  * @param heap flags for the size of the heap, which do not tell compiled code apart.
  */
 export function v8Flags(...heap: readonly string[]): string {

@@ -1,9 +1,8 @@
 import { textIfThere } from "./files.ts";
 
 /**
- * A choice, for a process that runs one rack after the other in memory: one that explores
- * `persist_pair.yaml` has taken 175 to 215 MiB (`console/explore/README.md`), and racks may be
- * larger.
+ * A choice: a process that explores `persist_pair.yaml` has taken 175 to 215 MiB
+ * (`console/explore/README.md`), and racks may be larger.
  */
 export const WORKER_BYTES = 512 * 2 ** 20;
 

@@ -24,7 +24,7 @@ export interface RecordedRun {
 }
 
 /**
- * Writes the captures of these runs, also of one that failed or was interrupted, then removes the
+ * Writes the captures of these runs, also of one that failed or was interrupted, and removes the
  * recordings; returns the captures' paths.
  * @param signal stops the writing; no capture is left half written.
  */

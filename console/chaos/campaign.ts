@@ -1,7 +1,3 @@
-/**
- * Rounds of chaos on one scenario, until time or number is over. A campaign leaves `chaos.json` and
- * the folder of each round that failed.
- */
 import { EXIT } from "../../fabric/base/exit.ts";
 import type { Packing } from "../../fabric/rack/assembly/topology.ts";
 import type { VariantChoices } from "../../fabric/rack/scenario/variants.ts";
@@ -43,16 +39,16 @@ export interface CampaignOptions {
   readonly keepLatest?: number;
   readonly packing?: Exclude<Packing, "all">;
   /**
-   * Rounds under way at a time: one is played, the others are replayed. With one, each is replayed
-   * before the next one is played. Default: the number of cores, limited by memory.
+   * Rounds under way at a time: one is played, the others are replayed. Default: the number of
+   * cores, limited by memory.
    */
   readonly jobs?: number;
   readonly save?: string;
   readonly onStart?: (run: { readonly id: string; readonly seed: number }) => void;
   readonly onRound: (round: RoundReport) => void;
   /**
-   * Takes down the rack that is up, and ends replays. Rounds that were played are reported, and
-   * have not held if they were not replayed; the campaign then rejects with the signal's reason.
+   * Takes down the rack that is up, and ends replays; the campaign then rejects with the signal's
+   * reason. Played rounds are reported, and have not held if they were not replayed.
    */
   readonly signal?: AbortSignal;
 }
@@ -214,9 +210,9 @@ async function inputIn(
 }
 
 /**
- * Runs a rack with a user's own programs as processes first, which can be ended whatever those
- * programs do. The built-in programs yield at each of their steps, so the run of {@link
- * referenceFor}, in this process, can be ended as well.
+ * A user's own programs run as processes first, which can be ended whatever they do. The built-in
+ * programs yield at each step, so the run of {@link referenceFor}, in this process, can be ended as
+ * well.
  * @throws Refusal
  */
 async function assertEnds(draft: RoundDraft, campaign: Campaign): Promise<void> {

@@ -1,6 +1,5 @@
 /**
- * Actions of chaos on a rack of processes, each at a virtual time. The list follows from the seed;
- * where exactly an action hits depends on the machine.
+ * The list of actions follows from the seed; where exactly an action hits depends on the machine.
  */
 import { hostOfRnic } from "../../fabric/rack/plan/names.ts";
 import { targetName } from "../../fabric/rack/plan/cable_names.ts";

@@ -1,7 +1,4 @@
-/**
- * Takes chaos actions on a rack of processes, and heals the rack afterwards. It touches only
- * processes of that rack and the rack's own broker.
- */
+/** Touches only processes of the round's rack and the rack's own broker. */
 import { PATIENCE_MS } from "../../fabric/base/patience.ts";
 import { sleep } from "../../fabric/bus/wall_time.ts";
 import type { Time } from "../../fabric/base/time.ts";
@@ -151,9 +148,8 @@ export class FaultInjector {
   }
 
   /**
-   * A host without its card, or the reverse: they come back in any order. The supervisor may not
-   * have detected the end of the process yet, or may have started it, because the former one had
-   * not joined, or by the follow of another kill.
+   * The supervisor may not have detected the end of the process yet, or may have started it,
+   * because the former one had not joined, or by the follow of another kill.
    */
   async #boot(process: string): Promise<void> {
     const goesOn = this.#within(PATIENCE_MS);

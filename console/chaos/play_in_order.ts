@@ -16,9 +16,8 @@ export interface RoundsOf<Played, Result> {
 
 /**
  * Plays rounds until it is over, the first one in any case. At most `jobs` rounds are played and
- * not reported on, so the memory that they hold is bounded. The first failure is thrown when all
- * rounds played by then have been reported on; where a replay or a report fails, nothing behind it
- * is reported.
+ * not reported on, which bounds memory. The first failure is thrown when all rounds played by then
+ * have been reported on; where a replay or a report fails, nothing behind it is reported.
  */
 export async function playInOrder<Played, Result>(
   { jobs, play, isOver, replay, report }: RoundsOf<Played, Result>,

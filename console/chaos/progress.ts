@@ -1,6 +1,6 @@
 /**
- * Progress: when a rack has been healed, every program whose host kept its power comes to an end.
- * An undisturbed run of the same rack shows which programs of a scenario report a result.
+ * When a rack has been healed, every program whose host kept its power comes to an end. An
+ * undisturbed run of the same rack shows which programs report a result.
  */
 import type { TimedRecord } from "../../fabric/audit.ts";
 import type { FaultPlan } from "../../fabric/rack/plan/plan.ts";

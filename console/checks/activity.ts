@@ -19,9 +19,9 @@ export interface Activity {
 }
 
 /**
- * True if some host's SCM has bytes at the end that are not those of a new directory, which each
- * host's service makes, or a cache has newer lines of it. Statistics begin anew with each life, and
- * a host without power has none: they only reveal zeros that were written.
+ * True if some host's SCM has more at the end than a new directory, which each host's service
+ * makes, or a cache has newer lines. Statistics begin anew with each life, and a host without power
+ * has none: they only reveal zeros that were written.
  */
 export function hasWritten(
   { plan, scm }: Pick<RunRecord, "plan" | "scm">,

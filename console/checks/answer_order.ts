@@ -2,8 +2,8 @@
  * Checks the order of an RC responder's answers by the frames at its network port alone
  * (`rocev2.md` §3.4 to §3.6): each answer needs a request that has arrived; no request that arrived
  * later was answered before; MSNs do not run back; no NAK asks for confirmed packets. A frame does
- * not contain the QPN of its sender, so the requests of an answer are found by PSN and path: the
- * UDP source port, or RoCEv1's flow label.
+ * not contain its sender's QPN, so the requests of an answer are found by PSN and path: the UDP
+ * source port, or RoCEv1's flow label.
  *
  * No frame shows the PSN that a responder expects first, or a connection made anew. An answer that
  * is right only if a program did so is a {@link Wrong} with that condition, which the program's
@@ -258,9 +258,9 @@ function judge(peer: Peer, seen: SeenAnswer): Wrong | undefined {
 }
 
 /**
- * No known connection fits. The answer may be right if the responder's queue pair was connected
- * anew, perhaps with an rq_psn above all PSNs that have arrived: then these are duplicates. Later
- * answers are judged as if this had happened.
+ * The answer may be right if the responder's queue pair was connected anew, perhaps with an rq_psn
+ * above all PSNs that have arrived: then these are duplicates. Later answers are judged as if this
+ * had happened.
  */
 function connectAnew(peer: Peer, own: Answers, seen: SeenAnswer): Connects | undefined {
   const { requests: bound, position } = own;

@@ -1,7 +1,3 @@
-/**
- * Frames in one direction of a cable, as both ends saw them. It holds the frames under way and
- * those lost, not all frames of the run.
- */
 import type { FrameSeen } from "../../fabric/capture/observation.ts";
 import { lookaheadPs } from "../../fabric/rack/plan/cabling.ts";
 import { directionName } from "../../fabric/rack/plan/cable_names.ts";

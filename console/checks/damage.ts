@@ -1,7 +1,7 @@
 /**
- * V-08: damage that faults inside machines may do to data without a promise. A bit that flips on the way
- * into memory is wrong until the message is written again, and the power may fail between. Promised data has
- * to be right in spite of faults.
+ * V-08: damage by faults inside machines to data without a promise. A bit that flips on the way
+ * into memory is wrong until the message is written again, and the power may fail between. Promised
+ * data has to be right in spite of faults.
  */
 import type { RackPlan } from "../../fabric/rack/plan/plan.ts";
 import { maskOf, type Part, partOf, UNIT_BYTES, type WriteOrder } from "./values.ts";
@@ -39,10 +39,9 @@ interface Way {
 const MASKS = 1 << UNIT_BYTES, DAMAGED_MOST = UNIT_BYTES;
 
 /**
- * Decides if a unit may have a value in which writes without a promise are damaged. It goes
- * backwards in time as `reaches` does, over all sets of free bytes, of which there are 256: so its
- * time grows as the number of writes. A fault hits each packet's data once: of every write, and of
- * one that goes on within the eight bytes.
+ * True for a value that damaged writes without a promise can have left. Goes backwards in time as
+ * `reaches` does, over all 256 sets of free bytes: its time grows as the number of writes. A fault
+ * hits each packet's data once: of every write, and of one that goes on within the eight bytes.
  * @param unit offset of the eight bytes, which all writes of `order` touch.
  */
 export function isDamaged(

@@ -1,7 +1,7 @@
 /**
  * P-41: everything that was confirmed persistent survives, whole, and SCM has no bytes that no
- * program wrote. Audit records are made at the time of a confirmation, so programs that are killed
- * before a report count.
+ * program wrote. Programs that are killed before a report count, as audit records are made at the
+ * confirmation.
  */
 import { areEqual } from "../base/bytes.ts";
 import { type Damage, damageOf, isDamaged } from "./damage.ts";

@@ -1,7 +1,7 @@
 /**
- * Messages in the receive buffers of a host that lost power (`receive: scm`): a SEND that was
- * promised to be persistent stays there until the host's service stores it in its object. Shares no
- * code with that service.
+ * A SEND that was promised to be persistent stays in the receive buffers (`receive: scm`) of a host
+ * that lost power until the host's service stores it in its object. Shares no code with that
+ * service.
  */
 import { viewOf } from "../../fabric/base/slab.ts";
 import type { RackPlan } from "../../fabric/rack/plan/plan.ts";

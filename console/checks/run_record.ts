@@ -54,8 +54,8 @@ export interface Checker {
   /** For a run without subjects: `no frame was seen`. */
   readonly without: string;
   /**
-   * At most {@link FINDINGS_MAX} violations; none where the promise is kept. A step takes some ms
-   * at most, and an interrupt is handled between steps: see {@link inSteps}.
+   * At most {@link FINDINGS_MAX} violations. A step takes some ms at most; an interrupt is handled
+   * between steps.
    */
   readonly steps: (run: RunRecord) => CheckSteps;
   readonly check: (run: RunRecord) => Finding[];

@@ -1,8 +1,7 @@
 /**
- * Frames inside a switch, as seen at its ports in one life: it has received each frame that it
- * forwards, with the same bytes, and forwards it once to each port at most. It may mark a frame
- * (ECN) or drop it. Its own frames (PAUSE, membership reports, routes) are no RoCE and are not
- * checked.
+ * Frames inside a switch, in one life: it has received each frame that it forwards, with the same
+ * bytes, and forwards it once to each port at most. It may mark a frame (ECN) or drop it. Its own
+ * frames (PAUSE, membership reports, routes) are no RoCE and are not checked.
  */
 import { viewOf } from "../../fabric/base/slab.ts";
 import type { Time } from "../../fabric/base/time.ts";

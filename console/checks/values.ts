@@ -1,8 +1,7 @@
 /**
- * Values that eight bytes of SCM may have after a power failure, by the writes to them.
- *
- * A promised write is present, unless a later one overwrote it; any other may be present or not. One write is later
- * than another unless it was visible before that one was posted, or both are of one line, which has an order.
+ * Values that eight bytes of SCM may have after a power failure. A promised write is present,
+ * unless a later one overwrote it; any other may be present or not. One write is later than another
+ * unless it was visible before that one was posted, or both are of one line, which has an order.
  */
 
 /** The SCM writes them whole or not at all (P-41). */
@@ -120,10 +119,10 @@ function fits({ begin, end, bytes }: Part, value: Uint8Array, free: number): boo
 }
 
 /**
- * Decides if a unit may have this value: it is zeros before the run, and `order` has all writes to
- * it. The search goes backwards in time: a write that fits the value may have been the last one,
- * and its bytes' earlier content does not matter then. More free bytes never make a write fit less,
- * so no write has to be taken back: the time grows as the number of writes.
+ * Decides if a unit may have this value, from zeros before the run, by all its writes. The search
+ * goes backwards in time: a write that fits the value may have been the last one, and its bytes'
+ * earlier content does not matter then. More free bytes never make a write fit less, so no write
+ * has to be taken back: the time grows as the number of writes.
  * @param options.free bits of bytes that may have any value; default: none.
  * @param options.without a write without a promise that is left out.
  * @returns writes without which it might not; undefined where it cannot have the value.

@@ -1,6 +1,6 @@
 /**
- * P-41: an object that `put` replaces is the old one or the new one, as a whole. Judged by its
- * program's notes, the declared writes, and the directory that a power failure leaves.
+ * P-41: an object that `put` replaces is the old one or the new one, as a whole, in the directory
+ * that a power failure leaves.
  */
 import type { ObjectRecord } from "../../fabric/audit.ts";
 import { areEqual } from "../base/bytes.ts";

@@ -1,6 +1,7 @@
 /**
- * Bytes that a power failure may leave in one of several ways: lines that the cache may have written back (P-04), and
- * writes that are interrupted (P-41). Each way comes with the write-backs by which a run of the rack leaves the same.
+ * Bytes that a power failure may leave in one of several ways: lines that the cache may have
+ * written back (P-04), and writes that are interrupted (P-41). Each way has the write-backs by
+ * which a run leaves the same.
  */
 import type { WritebackPlan } from "../../fabric/rack/plan/plan.ts";
 import { assert } from "../../fabric/base/assert.ts";

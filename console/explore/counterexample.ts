@@ -1,7 +1,6 @@
 /**
- * From a violation to a counterexample: a run of the rack with the power failure, and with the
- * write-backs of its choices, is checked. So a counterexample is what the machine does, and its
- * faults replay it.
+ * A run of the rack with a violation's power failure, and with the write-backs of its choices, is
+ * checked. So a counterexample is what the machine does, and its faults replay it.
  */
 import type { TimedRecord } from "../../fabric/audit.ts";
 import type { FaultPlan, WritebackPlan } from "../../fabric/rack/plan/plan.ts";
@@ -68,10 +67,10 @@ export function confirm(rack: ExploredRack, unconfirmed: Unconfirmed): Counterex
 }
 
 /**
- * True if `rack run` with the faults finds it, too. That run does not have the declarations of the
- * instant itself, so its checkers take begun writes for bytes from nowhere; and of hosts that keep
- * their power it has the content after a power failure, where a protocol's check in the explorer
- * sees their cores' view.
+ * True if `rack run` with the faults finds it, too. That run lacks the declarations of the instant
+ * itself, so its checkers take begun writes for bytes from nowhere; and of hosts that keep their
+ * power it has the content after a power failure, where a protocol's check in the explorer sees
+ * their cores' view.
  */
 function isShownAlone(rack: ExploredRack, run: RackRun, violation: Violation): boolean {
   // `rack run` does not ask for robustness.

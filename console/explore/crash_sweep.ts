@@ -1,6 +1,6 @@
 /**
- * One sweep through a run: cuts the power of the same hosts at every instant, with every choice of what caches have
- * written back by then, until a promise is broken.
+ * Cuts the power of the same hosts at every instant, with every choice of what caches have written
+ * back by then, until a promise is broken.
  */
 import type { TimedRecord } from "../../fabric/audit.ts";
 import { assert } from "../../fabric/base/assert.ts";

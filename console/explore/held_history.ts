@@ -1,8 +1,7 @@
 /**
- * The data that one RNIC holds for its host's SCM, with exact times, and what a power failure of
- * the host at any instant leaves in it (domain `wsp`): its journal, and the data with which the
- * local cache of shared regions is kept. The card reports them as `held` when its host fails at
- * that instant (`nodes/rnic/dma/journal.ts`).
+ * The data that one RNIC holds for its host's SCM, and what a power failure of the host at any
+ * instant leaves in it (domain `wsp`): its journal, and the data of the local cache of shared
+ * regions. The card reports them as `held` when its host fails then (`nodes/rnic/dma/journal.ts`).
  */
 import { NEVER, type Time } from "../../fabric/base/time.ts";
 import { SCM_BASE } from "../../nodes/host/memory/address_map.ts";

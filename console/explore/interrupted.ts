@@ -1,7 +1,7 @@
 /**
- * Power failures in the middle of an instant, which takes a while in a machine: pieces of a DMA write, or
- * of buffers that go to memory, become durable in any order; a core's stores that are durable at once do so
- * one after the other.
+ * Power failures in the middle of an instant: pieces of a DMA write, or of buffers that go to
+ * memory, become durable in any order; a core's stores that are durable at once do so one after the
+ * other.
  */
 import type { Time } from "../../fabric/base/time.ts";
 import { IN_ORDER } from "../../nodes/host/memory/memory_log.ts";

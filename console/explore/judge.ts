@@ -1,7 +1,7 @@
 /**
- * Runs the checker of promises (P-41) on what a power failure leaves of all declared writes, at every
- * instant anew. A promise is about each eight bytes by themselves, so each open cell is judged alone,
- * however many there are; only cells of writes that others depend on are judged together.
+ * Runs the checker of promises (P-41) on what a power failure leaves, at every instant. A promise
+ * is about each eight bytes by themselves, so each open cell is judged alone, however many there
+ * are; only cells of writes that others depend on are judged together.
  */
 import { persistence } from "../checks/persistence.ts";
 import type { ImageView, RunRecord } from "../checks/run_record.ts";

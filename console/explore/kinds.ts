@@ -1,7 +1,7 @@
 /**
- * Groups instants of one kind: equal latest events, equal events before them, and equal messages of programs so far
- * (as in Pathfinder, 2025: crash points are grouped by update behaviour, and one of each group is tested first). A
- * mistake shows at most instants of its kind, so one of each finds it early; all others follow.
+ * Instants of one kind have equal latest events, equal events before them, and equal messages of
+ * programs so far (as in Pathfinder, 2025). A mistake shows at most instants of its kind, so one of
+ * each finds it early; all others follow.
  */
 import type { Time } from "../../fabric/base/time.ts";
 import { framesOf } from "./cards.ts";

@@ -1,6 +1,6 @@
 /**
- * Which promise holds where: every method on every kind of responder, each explored. The confirmation of a
- * method is judged as a promise, so each unsafe cell has a counterexample.
+ * Every method on every kind of responder, each explored. The confirmation of a method is judged as
+ * a promise, so each unsafe cell has a counterexample.
  */
 import type { TimedRecord } from "../../fabric/audit.ts";
 import { DOMAIN_NAMES, type PersistenceDomain } from "../../fabric/rack/plan/persistence_domain.ts";

@@ -1,6 +1,6 @@
 /**
- * A requester of the matrix (P-31): plain WRITEs to distant places, then one message by a method, posted at
- * once on one queue pair. The method's confirmation counts for all of them.
+ * A requester of the matrix (P-31): plain WRITEs to distant places, then one message by a method,
+ * on one queue pair. The method's confirmation counts for all.
  */
 import {
   IBV_ACCESS_LOCAL_WRITE,

@@ -1,6 +1,6 @@
 /**
- * The checker of objects that a `put` replaces, where the power of their host fails: whatever the
- * caches have written back, the object is the old one or the new one.
+ * An object that a `put` replaces is the old one or the new one, whatever the caches have written
+ * back when the power of its host fails.
  */
 import { wholeObjects } from "../checks/whole_objects.ts";
 import type { RunRecord } from "../checks/run_record.ts";

@@ -1,8 +1,8 @@
 /**
- * Reports and notes of the survivors of a power failure. All that survivors see of a failure at `t` are the
- * frames that the host's RNICs have sent until they detect the failure, a fixed time later. So one run stands
- * for all instants with equally many frames before `t` + that time. An acknowledgement that is under way at
- * `t`, or that the RNIC still sends, belongs to them: it may break a promise (P-12).
+ * All that survivors see of a power failure at `t` are the frames that the host's RNICs have sent
+ * until they detect the failure, a fixed time later. So one run stands for all instants with
+ * equally many frames before `t` + that time. An acknowledgement that is under way at `t`, or that
+ * the RNIC still sends, belongs to them: it may break a promise (P-12).
  */
 import type { TimedRecord } from "../../fabric/audit.ts";
 import { lookaheadPs } from "../../fabric/rack/plan/cabling.ts";

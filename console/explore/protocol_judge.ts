@@ -36,8 +36,8 @@ export interface ProtocolVerdict {
 /**
  * Limit of the cost of second power failures without `--cuts 2`: each way to find memory behind one
  * costs the writes of the recovery that it interrupts, the lines that recoveries and checks then
- * read, and a constant. That is work, not time, so verdicts are the same on each machine: a second
- * or two for short recoveries, half a minute for one of 100 stores.
+ * read, and a constant. Work, not time, so that verdicts are the same on each machine: a second or
+ * two for short recoveries, half a minute for one of 100 stores.
  */
 export const AGAIN_COST = { most: 500_000, begin: 16 } as const;
 

@@ -74,8 +74,8 @@ export interface Interleavings {
   /** Longest; absent: unlimited. */
   readonly stallPs?: Time;
   /**
-   * Pairs of accesses that were never reversed: because of the two limits above, because a card
-   * makes the first access for a verb, or because the second did not come before the first went on.
+   * Pairs of accesses that were never reversed: by the two limits above, as a card makes the first
+   * access for a verb, or as the second did not come before the first went on.
    */
   readonly untried: number;
 }

@@ -1,7 +1,3 @@
-/**
- * From job files to the threads that run on the rack's hosts: defaults, threads of a job, waves and
- * groups, and which client meets which server. Numbers follow fio's `fixup_options` and `add_job`.
- */
 import { listOf, oneOf, type Problem, Refusal, refusal } from "../../fabric/rack/plan/problem.ts";
 import { PS_PER_US } from "../../fabric/base/time.ts";
 import {

@@ -1,7 +1,7 @@
 /**
- * fio's options, as a table: those that a job of the rack has, those without an effect on it, and
- * those that are refused, as they would change the measurement. Names are those of fio's
- * `options.c` and of the engines `librpma_*` and `rdma`.
+ * fio's options: those that a job of the rack has, those without an effect on it, and those that
+ * are refused, as they would change the measurement. Names are those of fio's `options.c` and of
+ * the engines `librpma_*` and `rdma`.
  */
 import { type EngineName, ENGINES } from "../../nodes/host/programs/fio/job.ts";
 
@@ -121,8 +121,8 @@ function words(text: string): ReadonlySet<string> {
 }
 
 /**
- * Without effect on RDMA between two hosts of a rack, as most of them are for these engines in fio:
- * options of files, of the page cache, of the content of buffers, of the process.
+ * Without effect on RDMA between two hosts of a rack: options of files, of the page cache, of the
+ * content of buffers, of the process.
  */
 export const IDLE: ReadonlySet<string> = words(`
   thread create_serialize create_fsync create_on_open allow_file_create allow_mounted_write

@@ -1,7 +1,4 @@
-/**
- * Values of fio's options: numbers with suffixes, times, ranges and lists, by the rules of fio's
- * `parse.c`. Each function returns undefined for an invalid value.
- */
+/** By the rules of fio's `parse.c`. Each function returns undefined for an invalid value. */
 import { PS_PER_US, type Time } from "../../fabric/base/time.ts";
 
 const POWERS = "kmgtp";

@@ -1,7 +1,3 @@
-/**
- * One operation as a ladder with the bytes of its frames: `rack trace` for a page. The rows are
- * those of `fabric/trace`; frames and promises come from observations of the same run.
- */
 import { machineOf } from "../../fabric/rack/plan/names.ts";
 import type { TimedRecord } from "../../fabric/audit.ts";
 import type { FollowedFrame, FramedSteps } from "../../fabric/capture/framed_steps.ts";

@@ -51,8 +51,8 @@ interface Document {
 type Figure = Node & Pick<Plot.Plot, "scale">;
 
 /**
- * Deterministic. The library's own titles, captions and legends are HTML beside the picture, and
- * would not be in its file: they are marks of an outer picture.
+ * Deterministic. The library's own titles, captions and legends are HTML beside the picture: here
+ * they are marks of an outer picture.
  */
 export function svgOf(chart: Chart): string {
   const document = new DOMParser().parseFromString(

@@ -1,6 +1,6 @@
 /**
- * The process of one partition, which is the power of its devices: started, killed and started
- * again by order, its death told to the timekeeper until that is on record.
+ * The process of one partition, which is the power of its devices; its death is told to the
+ * timekeeper until that is on record.
  */
 import { sleep } from "../../fabric/bus/wall_time.ts";
 import type { Child } from "./children.ts";

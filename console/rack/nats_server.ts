@@ -1,6 +1,6 @@
 /**
- * A run's own nats-server, on loopback and on a port that the server picks. The log is the server's
- * only file; the clock repairs what is lost when the server ends.
+ * A run's own nats-server, on loopback and on a port that the server picks. The clock repairs what
+ * is lost when the server ends.
  */
 import { assert } from "../../fabric/base/assert.ts";
 import { type Access, USERS } from "../../fabric/bus/access.ts";
@@ -24,10 +24,7 @@ export interface NatsServerOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
-/**
- * A server is missing, ended or was silent before it was ready, or its address cannot be read; the
- * message has the paths that were tried or the server's last output.
- */
+/** The message has the paths that were tried or the server's last output. */
 export class NatsServerError extends Error {
   override readonly name = "NatsServerError";
 }
@@ -62,9 +59,9 @@ export function brokerAt(address: NatsAddress): Broker {
 }
 
 /**
- * The shell script execs the server, beside a second shell that ends it when its standard input
- * closes: otherwise the server would outlive a parent killed with `kill -9`. The second shell
- * checks that its parent still is the server, as the kernel may have reused the process number.
+ * The shell execs the server, beside a second shell that ends it when its standard input closes:
+ * otherwise the server would outlive a parent killed with `kill -9`. The second shell checks that
+ * its parent still is the server, as the kernel may have reused the process number.
  */
 const STARTER = `
 exec 3<&0 </dev/null
@@ -80,8 +77,8 @@ const FIRST_ATTEMPTS = 5;
 const KEEP_UP_ATTEMPTS = 10;
 const KEEP_UP_WAIT_MS = 300;
 /**
- * With a thread per core, the server wakes a second one for each message that finds it idle, which
- * takes a fifth of its CPU time; the processes it serves need cores, too.
+ * With a thread per core, the server wakes a second one for each message that finds it idle: a
+ * fifth of its CPU time, and the processes it serves need cores, too.
  */
 const SERVER_THREADS = Math.max(1, navigator.hardwareConcurrency >> 1);
 const EVERYONE = "rackmesh";

@@ -167,10 +167,9 @@ export function onlyOne(all: readonly Prepared[], scenario: string): Prepared {
 export const INPUT_BYTES_MAX = 1 << 30;
 
 /**
- * Copies input files to `<directory>/inputs`, each once, for the owner alone, so that the run can
- * be replayed, and a process of it started again, after the user has changed or removed a file.
- * Files beyond `most` bytes in all stay in place: the run's replay then needs them there,
- * unchanged.
+ * Copies input files to `<directory>/inputs`, each once, for the owner alone: the run can be
+ * replayed, and a process of it started again, after the user has changed or removed a file. Files
+ * beyond `most` bytes in all stay in place: the replay then needs them there, unchanged.
  * @throws Refusal where a file cannot be copied.
  */
 export async function keepInputs<Variant extends Pick<Prepared, "inputs">>(

@@ -1,7 +1,7 @@
 /**
- * See `fabric/lanes.ts`. A process is started for the first rack that needs it, and takes up later
- * ones. To a rack's supervisor it is a {@link Child} that has ended when the process has died, or
- * has left that rack.
+ * A process is started for the first rack that needs it, and takes up later ones
+ * (`fabric/lanes.ts`). To a rack's supervisor it is a {@link Child} that has ended when the process
+ * has died, or has left that rack.
  */
 import { laneVerb } from "../../fabric/bus/access.ts";
 import type { Bus } from "../../fabric/bus/bus.ts";

@@ -1,6 +1,6 @@
 /**
- * Lines that programs log (`cpu.log`), in the order of virtual time: as they come from a rack in
- * one process, at the end from a rack of processes, of which none knows how far the others are.
+ * Lines that programs log (`cpu.log`), in the order of virtual time: at once from a rack in one
+ * process, at the end from a rack of processes, of which none knows how far the others are.
  */
 import { LOG_TOPIC, type LogLine, logLineText } from "../../nodes/host/cpu/log_text.ts";
 import type { ReportSeen } from "../checks/run_record.ts";

@@ -1,6 +1,6 @@
 /**
- * Messages that a rack refused: processes count those that are malformed or not the sender's to
- * say, the broker those that its user may not publish or receive.
+ * Processes count messages that are malformed or not the sender's to say, the broker those that its
+ * user may not publish or receive.
  */
 import type { RefusedMessages } from "../../fabric/bus/refusals.ts";
 import { parseSubject, type RackSubject } from "../../fabric/bus/subjects.ts";

@@ -1,6 +1,6 @@
 /**
- * How much of the disk kept runs may take. Runs that the user keeps count for nothing here and
- * never go; those that have processes count, and stay.
+ * Runs that the user keeps count for nothing here and never go; those that have processes count,
+ * and stay.
  */
 import { refusal } from "../../fabric/rack/plan/problem.ts";
 import { parseSize } from "../../fabric/rack/plan/units.ts";

@@ -214,8 +214,8 @@ interface Ended {
 
 /**
  * Runs variants in a new run directory, and writes their captures. Racks of processes run side by
- * side in one set of processes, except those whose plan ends a process, as its death would also be
- * that of the same device in the others.
+ * side in one set of processes, except those whose plan ends a process, as its death would be that
+ * of the same device in the others.
  * @returns results in the order of the variants, and the paths of the captures.
  */
 export async function runVariants<Result>(

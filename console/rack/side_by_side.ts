@@ -45,9 +45,9 @@ export interface SideBySideOptions {
 }
 
 /**
- * Racks that may share processes come first, several at once, then the others one after the other.
- * A process dies for all of its racks, so a rack whose plan ends a process has its own; and where a
- * shared process fails, its racks run again, each alone, which shows whose failure it was.
+ * Racks that may share processes come first, several at once, then the others. A process dies for
+ * all of its racks, so a rack whose plan ends a process has its own; and where a shared process
+ * fails, its racks run again, each alone, which shows whose failure it was.
  */
 export async function runSideBySide(
   racks: readonly Rack[],

@@ -1,8 +1,8 @@
 /**
  * Continues stopped processes (SIGSTOP) when the process that stopped them has ended: a stopped
- * process cannot see that its parent has ended, and would remain for ever. A shell waits for its
- * standard input to close, like the one beside nats-server, and checks that a process number still
- * belongs to that run, as the kernel may have reused it.
+ * process cannot see that, and would remain for ever. A shell waits for its standard input to
+ * close, and checks that a process number still belongs to that run, as the kernel may have reused
+ * it.
  */
 
 /** `$0` is on the command line of every process of the run. The shell ignores Ctrl-C. */

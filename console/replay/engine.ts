@@ -113,8 +113,8 @@ export class ReplayEngine {
   }
 
   /**
-   * From the first pass where it still has the details, else from another pass, which continues or
-   * begins anew, and ends behind the instant. @param from where possible, details from here on.
+   * From the first pass where it still has the details, else from another pass, which ends behind
+   * the instant. @param from where possible, details from here on.
    */
   async #around(at: Time, from: Time = at): Promise<Recording> {
     const all = this.#recording;

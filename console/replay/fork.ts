@@ -1,6 +1,6 @@
 /**
- * A run with its recorded faults and orders, up to an instant at which the power of a host is cut
- * instead. Nothing of the run, nor of a rack that is up, is touched.
+ * A run up to an instant at which the power of a host is cut instead. Nothing of the run, nor of a
+ * rack that is up, is touched.
  */
 import { formatTime, type Time } from "../../fabric/base/time.ts";
 import { oneOf, refusal } from "../../fabric/rack/plan/problem.ts";

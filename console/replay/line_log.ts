@@ -1,7 +1,7 @@
 /**
- * Every change of a host's SCM in a run, compactly: by page, so that a query for a line at an
- * instant reads only its page's changes. Bytes are copied into chunks without references, which the
- * garbage collector does not scan.
+ * Every change of a host's SCM in a run, by page, so that a query for a line reads only its page's
+ * changes. Bytes are copied into chunks without references, which the garbage collector does not
+ * scan.
  */
 import type { Time } from "../../fabric/base/time.ts";
 import type { MemoryLog } from "../../nodes/host/memory/memory_log.ts";

@@ -1,7 +1,3 @@
-/**
- * The history of one host's SCM, with writes under way, declared by programs or of the card over
- * the bus, until their last byte is in memory.
- */
 import type { MemoryLog } from "../../nodes/host/memory/memory_log.ts";
 import { isSame } from "../explore/choices.ts";
 import { LINE_BYTES } from "../explore/history.ts";

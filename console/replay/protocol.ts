@@ -25,7 +25,7 @@ export type Result<M extends Method> = Awaited<ReturnType<ReplayEngine[M]>>;
 
 /**
  * To the process: first the run to replay, then calls; for a rack that is up also its later state.
- * Orders come before the head of the message they belong to, in several frames, and each once.
+ * Orders come once, in several frames before the head of the message they belong to.
  */
 export type ReplayRequest =
   | { readonly kind: "orders"; readonly orders: readonly SimulatedOrder[] }

@@ -1,6 +1,6 @@
 /**
- * Bytes that a replay needs again: as much as all content ever put. They are in a file without a
- * name, which is gone with the process; recently used ones are in memory.
+ * Bytes that a replay needs again, as much as all content ever put: in a file without a name, which
+ * is gone with the process.
  */
 
 import type { SimulatedOrder } from "../../fabric/partition/simulator.ts";

@@ -1,7 +1,6 @@
 /**
- * Steps of operations, compactly. A run has half as many of them as events: as objects with texts
- * they would be most of what a replay holds, and of what the collector looks at. A row is made when
- * it is asked for.
+ * A run has half as many steps of operations as events: as objects with texts they would be most of
+ * what a replay holds, and of what the collector looks at. A row is made when it is asked for.
  */
 import type { Time } from "../../fabric/base/time.ts";
 import type { TraceStep } from "../../fabric/node.ts";

@@ -1,6 +1,6 @@
 /**
- * Where the time of accesses to shared regions has passed (C-11), of a traced run (`--trace`). The
- * parts are those of the ladders (`fabric/trace/access_costs.ts`), so a row's modules are its mean.
+ * Where the time of accesses to shared regions has passed (C-11), of a traced run. The parts are
+ * those of the ladders (`fabric/trace/access_costs.ts`), so a row's modules are its mean.
  */
 import { formatTime, type Time } from "../../fabric/base/time.ts";
 import { ACCESS_MODULES, type AccessModule } from "../../fabric/trace/access_modules.ts";

@@ -1,7 +1,7 @@
 /**
- * perftest's output of a test, in its text and in its JSON: each field of the header and each
- * column of a size's line once (linux-rdma/perftest: `ctx_print_test_info`,
- * `write_test_info_to_file`, `RESULT_FMT…`, `REPORT_FMT…`).
+ * Each field of perftest's header and each column of a size's line once, for text and JSON
+ * (linux-rdma/perftest: `ctx_print_test_info`, `write_test_info_to_file`, `RESULT_FMT…`,
+ * `REPORT_FMT…`).
  */
 import type {
   PerftestResult,

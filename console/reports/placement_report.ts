@@ -1,6 +1,6 @@
 /**
  * Where the copies of shared regions were kept, and by whom (C-04). The judge of a region's home
- * counts its judgements; each move is reported as it is done, by the judge or by a program.
+ * counts its judgements; each move is reported as it is done.
  */
 import { formatTime, type Time } from "../../fabric/base/time.ts";
 import {

@@ -1,7 +1,7 @@
 /**
- * Runs the `recover` and the `check` of users' protocols on a rack: at the end of `rack run`, and
- * after each power failure of `rack explore`. Hosts without power recover here, on a recovery
- * machine over what their SCM holds, so a run need not start them again.
+ * Runs the `recover` and the `check` of users' protocols at the end of `rack run`, and after each
+ * power failure of `rack explore`. Hosts without power recover here, on a recovery machine over
+ * what their SCM holds, so a run need not start them again.
  */
 import type { TimedRecord } from "../../fabric/audit.ts";
 import { assert } from "../../fabric/base/assert.ts";

@@ -44,8 +44,8 @@ export function figuresText(report: RunReport): string[] {
 }
 
 /**
- * A line for each check, and one for each variant that did nothing, each warning, each kind of
- * refused message, and each reason why the run cannot be replayed.
+ * Lines of checks, variants that did nothing, warnings, refused messages, and reasons why the run
+ * cannot be replayed.
  */
 export function checksText(
   { checks, warnings = [], refused, inexact = [], unchecked = [] }: RunReport,

@@ -103,9 +103,8 @@ const SHARES = ["packets/cmp", "bytes/cmp", "median/cmp"] as const;
 const known = (count: number | null) => count === null ? "?" : String(count);
 
 /**
- * Packets, bytes and median latency relative to WRITE, READ and comparison by the program; for a
- * persistent method also relative to the same method with a WRITE that persists, where the run has
- * one.
+ * Relative to WRITE, READ and comparison by the program; for a persistent method also relative to
+ * the same method with a WRITE that persists, where the run has one.
  */
 function sharesOf(row: Row, rows: readonly Row[]): string[] {
   const compared = rows.filter(({ verified, ddio, from, to }) =>

@@ -20,7 +20,7 @@ import type { ScenarioSource } from "./scenario_source.ts";
 const FILE = "scenario.yaml";
 
 /**
- * Leaves the scenario, as the run received it, in the directory of a run or of one of its variants.
+ * Leaves the scenario, as the run received it, in the directory of a run or variant.
  * @param variant the choice where the scenario leaves several.
  */
 export function keepScenario(

@@ -1,6 +1,6 @@
 /**
- * A folder for a new protocol of the user's: the shipped `my_protocol.ts` under a name of its own,
- * its scenario, and the settings that an editor and a debugger need for this clone.
+ * A new protocol is the shipped `my_protocol.ts` under a name of its own, with its scenario, and
+ * the settings that an editor and a debugger need for this clone.
  */
 import { basename, dirname, resolve } from "node:path";
 import { refusal } from "../../fabric/rack/plan/problem.ts";

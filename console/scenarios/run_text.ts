@@ -1,7 +1,3 @@
-/**
- * The scenario of one run as a text: the user's file with the choices of the run, and with the
- * faults made by hand as `faults:`. A run of that text repeats it.
- */
 import { CORE_SCHEMA, dump } from "js-yaml";
 import { formatExact, NEVER, parseTime, type Time } from "../../fabric/base/time.ts";
 import { targetName } from "../../fabric/rack/plan/cable_names.ts";

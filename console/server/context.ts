@@ -1,6 +1,6 @@
 /**
- * Data that all parts of the server share. A test decides everything in here: the wall clock, keys,
- * the folder of runs; no other part reads it from elsewhere.
+ * A test decides all that is in here: the wall clock, keys, the folder of runs; no other part reads
+ * it from elsewhere.
  */
 import type { AuditLog } from "./doors/audit.ts";
 import type { Caller, Keys } from "./doors/keys.ts";

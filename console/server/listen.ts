@@ -1,6 +1,6 @@
 /**
- * The server on a socket. Loopback by default; another address only with TLS, or with an explicit
- * option to go without: keys and objects would cross the network as they are.
+ * Loopback by default; another address only with TLS, or with an explicit option to go without:
+ * keys and objects would cross the network as they are.
  */
 import { sleep } from "../../fabric/bus/wall_time.ts";
 import { refusal } from "../../fabric/rack/plan/problem.ts";

@@ -1,7 +1,6 @@
 /**
- * `/metrics` for Prometheus, of all racks of this user that are up: names by its guide (base units,
- * `_total` for counters). Counters begin anew with a device's power, as Prometheus expects of a
- * restart.
+ * For Prometheus: names by its guide (base units, `_total` for counters). Counters begin anew with
+ * a device's power, as Prometheus expects of a restart.
  */
 import { Counter, Gauge, type Metric, Registry } from "prom-client";
 import {

@@ -137,7 +137,7 @@ function named(option: string, name: string, dimensions: readonly Dimension[]): 
 
 /**
  * The first dimension has colour and symbol, the rest the kind of line. A symbol alone shows two
- * values only, full and hollow: a dimension with more, and few lines in all, has a colour for each.
+ * values only: a dimension with more, and few lines in all, has a colour for each.
  */
 function stylesOf(
   by: readonly Dimension[],

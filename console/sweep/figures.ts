@@ -1,7 +1,3 @@
-/**
- * The figures of a report, one point for each transfer: numbers under their own names in it
- * (`latencyPs.median`), and what tells the points of a run apart.
- */
 import { isMapping } from "../../fabric/rack/scenario/reading.ts";
 import { machineOf } from "../../fabric/rack/plan/names.ts";
 import { PUT_METHODS } from "../../fabric/rack/plan/vocabulary.ts";

@@ -1,7 +1,7 @@
 /**
- * Durable linearizability of what programs note as operations: after a power failure an object's recovered
- * state must be one that some order of its operations leaves. All that had ended are in the order; one that
- * was under way, or has failed, is in it or not; one that had ended before another began comes before it.
+ * Durable linearizability: after a power failure an object's recovered state must be one that some
+ * order of its operations leaves. All that had ended are in the order; one that was under way, or
+ * has failed, is in it or not; one that had ended before another began comes before it.
  */
 import type { OperationRecord, TimedRecord } from "../../../fabric/audit.ts";
 import type { Time } from "../../../fabric/base/time.ts";

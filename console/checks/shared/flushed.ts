@@ -70,8 +70,8 @@ export function writeOf({ home, at }: RegionRecord, access: Access): NotedWrite 
 }
 
 /**
- * Flushes by their extent, each list in the order of their ends: a line's whole, and other bytes of
- * it by word, so that no flush is examined for a word that it does not touch.
+ * By extent, in the order of ends: flushes of a whole line, and of other bytes by word, so that no
+ * flush is examined for a word that it does not touch.
  */
 class FlushPlaces {
   readonly #lines = new Map<number, Access[]>();

@@ -6,11 +6,11 @@
  * end leaves those in which its access is done: just-in-time linearization (Lowe, "Testing for
  * linearizability", CCPE 29(4), 2017). A way that allows no more than another one is left out:
  *
- * - a load whose value is present is done at once, as doing it later allows no more;
+ * - a load whose value is present is done at once;
  * - an access that need not happen, as its program received no result, is better left open than
  *   done;
  * - a store under way when another one covers all its bytes may have been done just before that
- *   one: it need not happen any more, either;
+ *   one: it need not happen any more;
  * - accesses that share no byte, and none with an access in between, have no order.
  *
  * A line whose last value is gone is *lost* (decision 13): loads report it, and a store to the

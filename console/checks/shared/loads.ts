@@ -136,9 +136,8 @@ function opensAfter(
 }
 
 /**
- * Bytes that are reported lost at `at` may have been lost from the first fault on, in home's life.
- * In a later life from when home serves: by then the line is as it was persistent, whatever was
- * lost before.
+ * Bytes that are reported lost at `at` may have been lost from the first fault on, in home's life;
+ * in a later life from when home serves, as the line is persistent by then.
  */
 function lossFrom(
   run: RunRecord,

@@ -1,11 +1,11 @@
 /**
- * What a line of a region may have after home's power has failed: by the promises of flushes, as
- * SCM keeps them.
+ * What a line of a region may have after home's power has failed, by the promises of flushes
+ * (P-41).
  *
- * Each line asks at each failure. Of a word only those writes count that may be above its latest
- * promises: a failure takes as long as there were writes to the word since these, and accesses that
- * were then under way, or were never answered. Where nothing is flushed that is all of them: the
- * number of failures times that of writes to one word (row (x) of `scripts/bench`).
+ * Of a word only those writes count that may be above its latest promises: a failure takes as long
+ * as there were writes to the word since these, and accesses that were then under way, or were
+ * never answered. Where nothing is flushed that is all of them: the number of failures times that
+ * of writes to one word (row (x) of `scripts/bench`).
  */
 import type { Time } from "../../../fabric/base/time.ts";
 import { drained, type RunRecord } from "../run_record.ts";

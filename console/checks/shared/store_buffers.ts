@@ -1,9 +1,8 @@
 /**
  * Checks store buffers against x86-TSO (Sewell et al., CACM 53(7), 2010; `memory: tso`), by the
  * notes of cores: stores leave in the order in which they came; a load has its bytes from the
- * newest store to them in its own core's buffer, or from memory where there is none; fences and
- * atomics find the buffer empty. `line_order.ts` judges the order in which stores leave, as others
- * see that one.
+ * newest store to them in its own core's buffer, else from memory; fences and atomics find the
+ * buffer empty. `line_order.ts` judges the order in which stores leave.
  */
 import type { AccessRecord, BufferedRecord } from "../../../fabric/audit.ts";
 import { isEqual, LINE_BYTES } from "./line_content.ts";

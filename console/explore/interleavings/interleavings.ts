@@ -1,15 +1,15 @@
 /**
- * Interleavings of programs that share regions: runs of the rack in which programs are stopped before accesses, or
- * stores kept in their cores' buffers, so that others' accesses come first. From each run the races are taken
- * (`order.ts`), and each is reversed in a run of its own: dynamic partial-order reduction, bounded by the number of
- * preemptions (CHESS: Musuvathi and Qadeer, PLDI 2007: two or three show nearly all mistakes), fewest first. Any
- * system may stop a program, so each run is one that the machine can have, and a failure in one is a counterexample
- * that `rack run --faults` repeats. The result of a run depends on no other one: `search.ts` spreads them over
- * several processes.
+ * Interleavings of programs that share regions: programs are stopped before accesses, or stores
+ * kept in their cores' buffers, so that others' accesses come first. From each run the races are
+ * taken (`order.ts`), and each is reversed in a run of its own: dynamic partial-order reduction,
+ * bounded by the number of preemptions (CHESS: Musuvathi and Qadeer, PLDI 2007: two or three show
+ * nearly all mistakes), fewest first. Any system may stop a program, so each run is one that the
+ * machine can have, and a failure in one is a counterexample that `rack run --faults` repeats.
  *
- * The stop is timed. So an order that no stopping of programs makes (two messages on a cable, verbs of a card later)
- * is not tried, and a race is not reversed where the second program waits for the first. Programs that wait for each
- * other by the clock keep their order, as a stop is short (`stall`).
+ * The stop is timed. So an order that no stopping of programs makes (two messages on a cable, verbs
+ * of a card later) is not tried, and a race is not reversed where the second program waits for the
+ * first. Programs that wait for each other by the clock keep their order, as a stop is short
+ * (`stall`).
  */
 import type { TimedRecord } from "../../../fabric/audit.ts";
 import { formatTime, type Time } from "../../../fabric/base/time.ts";

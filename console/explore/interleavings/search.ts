@@ -1,7 +1,7 @@
 /**
- * The search among interleavings: it chooses the runs, and combines their results. Runs of one number of preemptions
- * depend only on those with fewer, so several processes make them; results are taken in the order of the plan, and a
- * verdict is the same for any number of processes.
+ * Runs of one number of preemptions depend only on those with fewer, so several processes make
+ * them; results are taken in the order of the plan, and a verdict is the same for any number of
+ * processes.
  */
 import { sleep } from "../../../fabric/bus/wall_time.ts";
 import { countOf } from "../../checks/finding.ts";

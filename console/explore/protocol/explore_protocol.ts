@@ -1,6 +1,6 @@
 /**
- * A user's own protocol for coherent cards: every state that small racks can reach with its rows in the tables. The
- * explorer of `fabric/coherence` (its README) defines the checks of each state, and the freedom of links.
+ * Every state that small racks can reach with a user's rows in the tables of coherent cards.
+ * `fabric/coherence` (its README) defines the checks of each state, and the freedom of links.
  */
 import { RackError } from "../../base/rack_error.ts";
 import { findProgram, misplaced } from "../../rack/prepare.ts";

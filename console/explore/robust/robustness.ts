@@ -1,14 +1,16 @@
 /**
- * Robustness, the oracle that needs no check (as in PSan, PLDI'22): the content that recovery reads after a power
- * failure must also be readable after a power failure of a rack with strict persistency (`strict_history.ts`).
+ * Robustness, the oracle that needs no check (as in PSan, PLDI'22): the content that recovery reads
+ * after a power failure must also be readable after one of a rack with strict persistency
+ * (`strict_history.ts`).
  *
- * Each word that recovery reads says that a write has happened, and that the word's next one has not. With a write,
- * all that come before it have happened. Where no set of writes fits all words, two of them tell why: one is found,
- * and one that comes before it is not.
+ * Each word that recovery reads says that a write has happened, with all that come before it, and
+ * that the word's next one has not. Where no set of writes fits all words, two of them tell why:
+ * one is found, and one that comes before it is not.
  *
- * So a recovery that reads a tail or a flag before the data it governs is robust where the two are ordered, and one
- * that reads all bytes finds any two unordered writes. Not judged: words that recovery has written before it reads
- * them, reads of a second recovery, and bytes that an earlier power failure of the scenario has lost.
+ * So a recovery that reads a tail or a flag before the data it governs is robust where the two are
+ * ordered, and one that reads all bytes finds any two unordered writes. Not judged: words that
+ * recovery has written before it reads them, reads of a second recovery, and bytes that an earlier
+ * power failure of the scenario has lost.
  */
 import { assert } from "../../../fabric/base/assert.ts";
 import { formatTime, type Time } from "../../../fabric/base/time.ts";

@@ -1,11 +1,11 @@
 /**
- * The writes to SCM of a run on a rack with strict persistency: each becomes persistent as a whole, at one moment
- * after its begin, and those of one host in the order in which it began them. Nothing waits in an RNIC, an IIO, a
- * cache or a write queue. `robustness.ts` compares this with the SCM that recovery finds.
+ * The writes to SCM of a run on a rack with strict persistency: each becomes persistent as a whole,
+ * at one moment after its begin, and those of one host in the order in which it began them; nothing
+ * waits in an RNIC, an IIO, a cache or a write queue.
  *
- * Write A is before B where one host began both, A first, or where A was visible to the cores of its host before
- * another host began B. Begin is the post of the work request, or the store. The order of begins contains both
- * relations, so they have no cycle.
+ * Write A is before B where one host began both, A first, or where A was visible to the cores of
+ * its host before another host began B. Begin is the post of the work request, or the store. The
+ * order of begins contains both relations, so they have no cycle.
  */
 import type { TraceStep } from "../../../fabric/node.ts";
 import type { Time } from "../../../fabric/base/time.ts";

@@ -1,11 +1,12 @@
 /**
- * Deals the steps of an exploration to processes, and hands out their findings in the order of the steps: so a
- * verdict is the same for any number of processes. Each has recorded the run for itself.
+ * Findings come out in the order of the steps: so a verdict is the same for any number of
+ * processes.
  *
- * The finding of a step depends on the others in one respect: second power failures have a limit of total cost
- * (`AGAIN_COST`), beyond which none is tried. A process counts from the cost that was known when its steps were
- * dealt, which may be lower than the actual one. As long as the sum stays below the limit this makes no difference.
- * The step that reaches it is judged again, with the actual cost, and so are all behind it.
+ * The finding of a step depends on the others in one respect: second power failures have a limit of
+ * total cost (`AGAIN_COST`), beyond which none is tried. A process counts from the cost that was
+ * known when its steps were dealt, which may be lower than the actual one. As long as the sum stays
+ * below the limit this makes no difference. The step that reaches it is judged again, with the
+ * actual cost, and so are all behind it.
  */
 import { sleep } from "../../../fabric/bus/wall_time.ts";
 import type { Planned, Turned } from "../interleavings/interleavings.ts";

@@ -1,7 +1,3 @@
-/**
- * An exploration before its first step: the recorded run, the hosts whose power is cut, the instants and their order.
- * Each process that takes part makes it anew, from the same run: see `deal.ts`.
- */
 import { hasContent, whyNothingToKeep } from "../../checks/activity.ts";
 import { directoryIn } from "../../checks/scm_objects.ts";
 import { persistence } from "../../checks/persistence.ts";

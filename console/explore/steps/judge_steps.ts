@@ -1,7 +1,3 @@
-/**
- * The finding of a step depends on other steps only by the cost of earlier second power failures:
- * so several processes can judge steps.
- */
 import { sleep } from "../../../fabric/bus/wall_time.ts";
 import { explain } from "../../rack/failure.ts";
 import { confirm } from "../counterexample.ts";

@@ -1,6 +1,6 @@
 /**
- * The rows of fio's output: one for each thread, or one for all threads of a group with
- * `group_reporting`, and the figures of each group (`stat.c`: sum_thread_stats, __show_run_stats).
+ * Rows of fio's output, of threads or of groups with `group_reporting`, and the figures of each
+ * group (`stat.c`: sum_thread_stats, __show_run_stats).
  */
 import { PS_PER_S, type Time } from "../../../fabric/base/time.ts";
 import { valueOf } from "../../../nodes/host/programs/fio/histogram.ts";

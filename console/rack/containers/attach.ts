@@ -1,7 +1,3 @@
-/**
- * A rack in containers as a run of this machine's list: a directory with the run file, the bus's address, and
- * links into the volumes of the rack's containers. Nothing here writes to those.
- */
 import type { NatsAddress } from "../../../fabric/bus/nats_bus.ts";
 import type { RunFile } from "../../../fabric/rack/assembly/run_file.ts";
 import { ifThere } from "../../base/files.ts";

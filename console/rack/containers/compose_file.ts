@@ -1,7 +1,6 @@
 /**
- * A rack as containers: the compose file, and the configuration of the NATS server, whose access
- * list is the cabling. Pure text from a run file; `docker/README.md` explains the settings and the
- * rejected alternatives.
+ * Pure text from a run file. `docker/README.md` explains the settings and the rejected
+ * alternatives.
  */
 import { Document } from "yaml";
 import { accessOfContainers, USERS } from "../../../fabric/bus/access.ts";
@@ -327,10 +326,7 @@ function inputMounts(runFile: RunFile, partition: Partition): Service[] {
     .map((host) => fileMount(`./inputs/${host}`, `${IN_CONTAINER.inputs}/${host}`));
 }
 
-/**
- * Each user may publish and receive on its own subjects only, so no container can send as another
- * or listen to a cable that does not end at it.
- */
+/** No container can send as another or listen to a cable that does not end at it. */
 export function natsConfig(runFile: RunFile): string {
   const passwords = new Map(
     busUsers(runFile).map((user, i) => [user, `$${passwordVariable(i)}`]),

@@ -1,8 +1,8 @@
 /**
  * Process 1 of a device's container: `parent_main.ts RUN_FILE PARTITION`, a supervisor for one
  * partition. Orders start and end the partition's process (`control.kill-<partition>`,
- * `control.boot-<partition>`, the plan's by `clock.order`). Every end of the process is a power
- * failure; the end of this one, too, of which the timekeeper hears nothing but silence.
+ * `control.boot-<partition>`, the plan's by `clock.order`). The end of this process is a power
+ * failure, too; the timekeeper hears nothing of it but silence.
  */
 import { bootVerb, deathVerb, killVerb, processVerb } from "../../../fabric/bus/access.ts";
 import type { Bus } from "../../../fabric/bus/bus.ts";

@@ -57,8 +57,8 @@ export type Ask = (verb: string, body: unknown) => Promise<Answer | undefined>;
 const AGAIN_MS = 20;
 
 /**
- * Repeats an order of a cable fault, or of its end, until the timekeeper answers with its time and
- * number. A restarted timekeeper finds the order's token in the record.
+ * Repeats the order until the timekeeper answers with its time and number; a restarted timekeeper
+ * finds the order's token in the record.
  * @param goesOn called before each attempt; false ends the attempts.
  * @returns undefined where `goesOn` ended them.
  */

@@ -1,7 +1,7 @@
 /**
- * Events of a running rack: its state first, then each change: reports and power as the bus brings
- * them, all else within {@link LOOK_AGAIN_MS}. Times are virtual (`atPs`); the order is that of
- * arrival, which may differ.
+ * The state first, then each change: reports and power as the bus brings them, all else within
+ * {@link LOOK_AGAIN_MS}. Times are virtual (`atPs`); the order is that of arrival, which may
+ * differ.
  */
 import type { Bus } from "../../../fabric/bus/bus.ts";
 import { decode, decodeSealed } from "../../../fabric/bus/codec.ts";

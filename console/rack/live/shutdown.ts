@@ -1,7 +1,3 @@
-/**
- * An orderly shutdown of a host of a running rack (C-09). The timekeeper orders it and turns the
- * power off; the host's reports have the order's number.
- */
 import { decode } from "../../../fabric/bus/codec.ts";
 import { patternOf } from "../../../fabric/bus/subjects.ts";
 import { sleep } from "../../../fabric/bus/wall_time.ts";

@@ -1,6 +1,6 @@
 /**
- * Transfers of objects into and out of the SCM of a running rack, by a shipped program on a host.
- * The order carries the data that enters the rack, so that the run's digest covers it.
+ * A shipped program on a host transfers objects into and out of the SCM of a running rack. The
+ * order carries the data that enters the rack, so that the run's digest covers it.
  */
 import { decode, encode } from "../../../fabric/bus/codec.ts";
 import { patternOf } from "../../../fabric/bus/subjects.ts";

@@ -13,8 +13,8 @@ import { PROBE_BEGINS } from "./frames.ts";
 
 const TOP_LEVEL_MS = 10_000;
 /**
- * Processor time of the process in s, after which the kernel ends it: for one that lost its parent
- * to SIGKILL, and would compute for ever. A top level and Deno's own start take far less.
+ * Processor time in s after which the kernel ends the process, if it lost its parent to SIGKILL,
+ * and would compute for ever. A top level and Deno's own start take far less.
  */
 const ORPHAN_S = 30;
 const LOOK_MS = 100;

@@ -39,7 +39,7 @@ export interface Taken {
 }
 
 /**
- * Keeps the run from being pruned. A rack whose time moves stands still for a moment.
+ * Keeps the run from being pruned; a rack whose time moves stands still for a moment.
  * @throws Refusal for a wrong name, an instant that is not known, a run that cannot be replayed
  * exactly; RackError where the rack does not come to stand.
  */

@@ -19,8 +19,8 @@ export class JunitFile {
   }
 
   /**
-   * Until there are verdicts the file says that the command has not ended: one of an earlier
-   * command never stands for this one.
+   * Until there are verdicts the file says that the command has not ended: an earlier command's
+   * verdicts never stand for this one.
    * @param command its words.
    * @throws Refusal where the file cannot be written.
    */

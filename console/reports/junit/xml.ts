@@ -1,7 +1,6 @@
 /**
- * Verdicts as JUnit's XML, as far as GitHub's reporters, GitLab and Jenkins read it: `testsuites`, `testsuite`
- * with its counts, `testcase` with `classname`, `name`, `time`, and in it `failure` or `error` with a message
- * and a text (the schema of Jenkins's plug-in, `jenkins-junit.xsd`; "Unit test reports", docs.gitlab.com).
+ * JUnit's XML, as far as GitHub's reporters, GitLab and Jenkins read it (the schema of Jenkins's
+ * plug-in, `jenkins-junit.xsd`; "Unit test reports", docs.gitlab.com).
  */
 
 /** `error`: no verdict. */

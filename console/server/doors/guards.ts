@@ -1,9 +1,8 @@
 /**
- * Checks that every request must pass before a route sees it. A page of another origin can send
- * requests to this server (a port of the loopback interface is open to every page of the browser),
- * so: only our own names as Host (rebinding), no foreign Origin or Sec-Fetch-Site, changes only
- * with a header that no form can set and no other origin may set without CORS, which is not
- * offered; keys in a header, never cookies.
+ * A page of another origin can send requests to this server (a port of the loopback interface is
+ * open to every page of the browser), so: only our own names as Host (rebinding), no foreign Origin
+ * or Sec-Fetch-Site, changes only with a header that no form can set and no other origin may set
+ * without CORS, which is not offered; keys in a header, never cookies.
  */
 import { createMiddleware } from "hono/factory";
 import { secureHeaders } from "hono/secure-headers";

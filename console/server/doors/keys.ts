@@ -1,7 +1,7 @@
 /**
- * One-time tokens and bearer keys. A token stands in the fragment of an address that is printed
- * once; a browser that shows it gets a key, and the token is spent. Keys are held as hashes, in
- * memory only: they end with the console, after a time without use, or when their owner signs out.
+ * A one-time token stands in the fragment of an address that is printed once; a browser that shows
+ * it gets a key, and the token is spent. Keys are held as hashes, in memory only: they end with the
+ * console, after a time without use, or when their owner signs out.
  */
 import type { Role, SignedIn } from "../../api/session.ts";
 

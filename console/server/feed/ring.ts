@@ -1,7 +1,7 @@
 /**
- * The last messages of a rack, each with a number, for any number of readers. A reader has a place
- * in the ring and nothing else, so a slow one costs no memory: it loses overwritten messages, and
- * receives their number.
+ * The last messages of a rack, for any number of readers. A reader has a place in the ring and
+ * nothing else, so a slow one costs no memory: it loses overwritten messages, and receives their
+ * number.
  */
 import type { Change } from "../../api/feed.ts";
 import { withChanged } from "./counter_changes.ts";

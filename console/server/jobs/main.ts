@@ -1,7 +1,3 @@
-/**
- * Does one {@link JobWork} by the functions that the command `rack` calls. An exploration computes
- * for minutes, and a job that fails takes nothing else with it.
- */
 import { EXIT } from "../../../fabric/base/exit.ts";
 import type { ProgramScenario } from "../../../fabric/rack/scenario/scenario.ts";
 import { sleep } from "../../../fabric/bus/wall_time.ts";

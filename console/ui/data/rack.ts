@@ -201,8 +201,8 @@ async function readVariant(id: string): Promise<void> {
 }
 
 /**
- * Decided once for a run. The list may be older than the run's coming up, so the server is asked
- * about a run that is not up in it. Undefined: it is no longer shown.
+ * Decided once for a run. The list may be older than the run's coming up: then the server is asked.
+ * Undefined: the run is no longer shown.
  */
 async function isLive(id: string, signal: AbortSignal): Promise<boolean | undefined> {
   if (runs.peek()?.runs.find((each) => each.id === id)?.state === "up") return true;

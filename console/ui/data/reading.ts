@@ -1,6 +1,6 @@
 /**
- * Documents that views read by address: requested once, and again only where they may have changed.
- * The present document stays until the next one has come, so that a slider does not flicker.
+ * Documents that views read by address, again only where they may have changed. The present
+ * document stays until the next one has come, so that a slider does not flicker.
  */
 import { signal } from "@preact/signals";
 import { request } from "./session.ts";

@@ -1,7 +1,7 @@
 /**
- * The signed-in user. The address that the command prints carries a one-time token in its fragment,
- * which goes to no server log: it is exchanged once for a key. The key is in localStorage, which no
- * other port of this host can read, as it could read a cookie.
+ * The address that the command prints carries a one-time token in its fragment, which goes to no
+ * server log: it is exchanged once for a key. The key is in localStorage, which no other port of
+ * this host can read, as it could read a cookie.
  */
 import { computed, signal } from "@preact/signals";
 import type { ApiError } from "../../api/common.ts";

@@ -1,7 +1,3 @@
-/**
- * Why a rack has stopped, and where: the replay looks for the place in the rack's past, also where
- * another page or a command gave the order.
- */
 import { computed, effect, signal, untracked } from "@preact/signals";
 import type { Time } from "../../../fabric/base/time.ts";
 import type { EventRow } from "../../api/replay.ts";

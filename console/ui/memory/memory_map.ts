@@ -1,6 +1,6 @@
 /**
- * Memory as a picture: a line of 64 B is a cell. The state of a line is one number, so that a
- * million of them are an array of a megabyte and one `putImageData`.
+ * A line of 64 B is a cell. Its state is one number, so that a million of them are an array of a
+ * megabyte and one `putImageData`.
  */
 import type { MemoryLine, MemoryPart, MemoryView } from "../../api/replay.ts";
 import type { Place } from "../../api/replay_terms.ts";
@@ -187,8 +187,8 @@ function mixed(over: number, under: number, share: number): number {
 }
 
 /**
- * Paints rows [fromRow, toRow) of a map into an image of the grid's width. The last pixels of a
- * cell show the line's promises; cells of less than 4 px have no room for that.
+ * Paints rows [fromRow, toRow) into an image of the grid's width. The last pixels of a cell show
+ * the line's promises; cells of less than 4 px have no room for that.
  */
 export function paint(
   { codes }: LineMap,

@@ -1,7 +1,7 @@
 /**
- * Positions of ladders' steps. Time runs down in proportion; an instant with several steps takes a
- * row for each, and a long pause is cut short, with a mark: so no two labels overlap, and later
- * steps stand lower. Several ladders share one axis, on which each begins at 0.
+ * Time runs down in proportion; an instant with several steps takes a row for each, and a long
+ * pause is cut short, with a mark: so no two labels overlap, and later steps stand lower. Several
+ * ladders share one axis, on which each begins at 0.
  */
 import type { Time } from "../../../fabric/base/time.ts";
 

@@ -1,8 +1,7 @@
 /**
- * Positions of devices and cables in the picture, in a plane of its own units (a pixel at zoom 1):
- * a rack for each switch that has hosts, and above these a row of switches for each hop that they
- * are away from hosts. A rack of a few hosts is drawn large, with card and memory apart; one of
- * many is a stack of units.
+ * The picture's plane has units of its own (a pixel at zoom 1): a rack for each switch that has
+ * hosts, and above these a row of switches for each hop that they are away from hosts. A rack of a
+ * few hosts is drawn large, with card and memory apart; one of many is a stack of units.
  */
 import type { Topology } from "../../api/rack.ts";
 import { isLeafName } from "../../../fabric/rack/plan/names.ts";

@@ -1,6 +1,6 @@
 /**
- * The picture of the rack. Its elements are made once for a topology. Changes are bound to them as
- * signals of visible values, rounded: an unchanged figure touches no element.
+ * Elements are made once for a topology. Changes are bound to them as signals of visible values,
+ * rounded: an unchanged figure touches no element.
  */
 import { type ReadonlySignal, useComputed } from "@preact/signals";
 import { useMemo } from "preact/hooks";

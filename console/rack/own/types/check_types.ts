@@ -1,7 +1,7 @@
 /**
- * Types of the user's own programs, checked by TypeScript's compiler in a process of its own, with
- * a rule about steps that are never done. No program is loaded for it. Results are cached, and hold
- * as long as no file of the programs' module graph has changed, this clone's included.
+ * Types of the user's own programs, checked by TypeScript's compiler in a process of its own; no
+ * program is loaded for it. Results are cached, and hold as long as no file of the programs' module
+ * graph has changed, this clone's included.
  */
 import { PATIENCE_MS } from "../../../../fabric/base/patience.ts";
 import { type Problem, Refusal } from "../../../../fabric/rack/plan/problem.ts";

@@ -1,5 +1,4 @@
 /**
- * The compiler's errors as problems in the form of the product: what was found, what was expected.
  * Mistakes that are common in protocols have their own texts, by the compiler's number and the code
  * at the place; others have the compiler's.
  */
