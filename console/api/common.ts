@@ -92,7 +92,6 @@ export const problem = z.object({
   expected: z.string().describe("empty where `found` suffices"),
 }).meta({ id: "Problem" });
 
-/** By what a caller would do differently. */
 const ERROR_KINDS = [
   "bad-request",
   "not-signed-in",

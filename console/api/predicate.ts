@@ -13,7 +13,6 @@ import {
 import { formatProblem, Refusal } from "../../fabric/rack/plan/problem.ts";
 import { maybe, name } from "./common.ts";
 
-/** A number of the documents, a word, or `/` and a part of the step's text. */
 const step = z.string().max(STEP_LETTERS_MAX).superRefine((text, context) => {
   const problem = stepProblem(text);
   if (problem === undefined) return;

@@ -119,7 +119,6 @@ const programState = z.object({
 }).meta({ id: "ProgramState" });
 export type ProgramState = Plain<typeof programState>;
 
-/** As audit records show it, without the state of the hardware. */
 const queueState = z.object({
   queue: z.enum(["send", "recv", "shared"]),
   qpn: number.describe("of the queue pair, or of the shared receive queue"),

@@ -44,7 +44,6 @@ export function cacheFolder(name: string): string {
   return `${canonical(cacheDirectory())}/${name}`;
 }
 
-/** The one absolute path of a file that may not exist yet; "" for the root folder. */
 function canonical(path: string): string {
   const absolute = (path.startsWith("/") ? path : `${Deno.cwd()}/${path}`).replace(
     /(?:\/\.?)+$/,

@@ -2,7 +2,6 @@
  * Waits for a change of files, also where an editor puts a new file in the place of the old one.
  */
 
-/** An editor writes in steps: several changes at once are one. */
 const QUIET_MS = 100;
 
 export interface WatchedFiles {

@@ -22,12 +22,10 @@ export function workersFor(
   return workers;
 }
 
-/** Of the machine, and of the group that limits it. */
 function availableBytes(): number {
   return Math.min(Deno.systemMemoryInfo().available, groupBytes());
 }
 
-/** A container's limit, by control groups of either version. */
 function groupBytes(): number {
   const root = "/sys/fs/cgroup";
   const groups = [

@@ -109,7 +109,6 @@ interface Campaign extends CampaignOptions {
   readonly references: Map<string, {
     readonly reference: Reference;
     readonly deadlineMs: number;
-    /** Why rounds that add no put prove nothing. */
     readonly nothing: string | undefined;
   }>;
 }
@@ -190,7 +189,6 @@ export function exitOf(
   return untold > 0 || held === 0 ? EXIT.unclear : EXIT.done;
 }
 
-/** For a scenario that does not name its data; no byte is 0. */
 const INPUT_BYTES = 40 * 1024 - 100;
 
 function defaultInput(): Uint8Array {
@@ -254,7 +252,6 @@ async function referenceFor(draft: RoundDraft, campaign: Campaign) {
   return found;
 }
 
-/** Why rounds prove nothing except for puts that they add. */
 function nothingIn({ record, finals }: Outcome): string | undefined {
   if (record === undefined) return undefined;
   const why = whyNothingDone({ ...record, hasWritten: () => hasWritten(record, finals) });
@@ -333,7 +330,6 @@ async function reportOn(
   };
 }
 
-/** Without findings, where its scenario does nothing that chaos could break. */
 function withNothing(ran: RoundResult, nothing: string | undefined): RoundResult {
   const hasResult = ran.untold !== null || ran.findings.length > 0;
   return nothing === undefined || hasResult ? ran : { ...ran, untold: nothing };
@@ -413,7 +409,6 @@ function reportOf(
   };
 }
 
-/** After every round: an interrupted campaign keeps its results. */
 async function write(report: CampaignReport): Promise<void> {
   const path = `${report.directory}/chaos.json`;
   await Deno.writeTextFile(`${path}.new`, JSON.stringify(report, null, 2), { mode: 0o600 });

@@ -14,7 +14,6 @@ export interface InjectedAction {
   readonly hit: boolean;
 }
 
-/** An action's longest wait for its time: a pause or a cut may hold the rack up. */
 const WAIT_MS = 1_500;
 const LOOK_AGAIN_MS = 20;
 
@@ -183,7 +182,6 @@ export class FaultInjector {
   }
 }
 
-/** Virtual time per wall second; 0: unlimited. A new timekeeper needs the order again. */
 async function orderPace(
   { control }: Supervisor,
   psPerSecond: number,

@@ -55,7 +55,6 @@ export function referenceOf(of: {
   return { results, from, length, busy: busyIn(of.record?.notes ?? []) ?? { from, to: length } };
 }
 
-/** Of writes, and of accesses to shared regions: coherence works between them. */
 const BEGINS: ReadonlySet<string> = new Set(["writes", "access"]);
 const ENDS: ReadonlySet<string> = new Set(["visible", "persistent", "accessed"]);
 

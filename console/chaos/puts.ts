@@ -21,7 +21,6 @@ const MORE_MAX = 4;
  * before.
  */
 const CONNECT_PS = 100 * PS_PER_US, WRITE_PS = 50 * PS_PER_US, APART_PS = 100 * PS_PER_US;
-/** The scenario may need all of a smaller SCM. */
 const SCM_BYTES_MIN = 4 << 20;
 
 /** Returns the paths of the files that rounds put. */

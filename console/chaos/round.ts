@@ -110,7 +110,6 @@ interface Failed {
   readonly failure: Pick<RoundResult, "findings" | "untold">;
 }
 
-/** All processes have ended when it returns. */
 async function runUnderChaos(
   { draft, prepared, actions }: Round,
   options: RoundOptions,

@@ -27,7 +27,6 @@ interface Arrival {
   readonly operation: Operation;
   readonly isLast: boolean;
   readonly length: number;
-  /** It arrived before all later PSNs, for the first time. */
   readonly isFirst: boolean;
 }
 
@@ -61,7 +60,6 @@ interface Answers {
   confirmed: number | undefined;
   /** `confirmed` before a possible new connection; it holds if the connection is the old one. */
   forgotten: number | undefined;
-  /** Of an incomplete READ answer: the PSN of its last frame. */
   reading: number | undefined;
   since: Time | undefined;
 }
@@ -135,12 +133,10 @@ export class AnswerOrder {
   }
 }
 
-/** MSNs may begin anew. */
 function forgetConnections({ answers }: Peer): void {
   for (const each of answers.values()) doubtConnection(each);
 }
 
-/** With the same PSNs, or it goes on. */
 function doubtConnection(answers: Answers): void {
   const { confirmed, forgotten } = answers;
   if (confirmed !== undefined) {
@@ -283,7 +279,6 @@ function connectAnew(peer: Peer, own: Answers, seen: SeenAnswer): Connects | und
   return undefined;
 }
 
-/** Requests on the answer's path and without answers come first. */
 function candidates(peer: Peer, own: Answers, seen: Seen): Requests[] {
   const answered = pathOf(seen);
   const rank = ({ owner, path }: Requests) =>

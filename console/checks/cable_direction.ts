@@ -42,7 +42,6 @@ export interface Direction {
   onItsWay: OnItsWay[];
 }
 
-/** Both ends included. */
 interface Interval {
   readonly from: Time;
   readonly to: Time;
@@ -195,7 +194,6 @@ export function directionOf(
   };
 }
 
-/** Up to its own end, or to the first heal of all directions that it affects. */
 function intervalOf(fault: LinkFaultPlan, all: readonly LinkFaultPlan[]): Interval {
   const heals = all.filter(({ action, direction, at }) =>
     action === "heal" && at > fault.at && (direction === "both" || direction === fault.direction)
@@ -228,7 +226,6 @@ export function isSame(x: Uint8Array, y: Uint8Array): boolean {
   return true;
 }
 
-/** The most similar frame, from which faults can have made this one; −1: none. */
 function damagedPlace({ onItsWay, corrupts, seals }: Direction, frame: Uint8Array): number {
   let least = corrupts + 1, place = -1;
   for (const [i, { bytes }] of onItsWay.entries()) {

@@ -86,10 +86,6 @@ function flipsFrom(bits: number): Flips {
   return flips;
 }
 
-/**
- * Lets any of the writes be the last one before those that are applied, each as often as it frees
- * more bytes.
- */
 function spread(
   ways: Map<number, Way>,
   waiting: readonly Part[],
@@ -117,7 +113,6 @@ function spread(
   }
 }
 
-/** A better way has to be tried with every write again. */
 function least(ways: Map<number, Way>, free: number, { flips, tried }: Way): void {
   const known = ways.get(free);
   if (known === undefined) {

@@ -79,7 +79,6 @@ export function* freedRanges(notes: readonly TimedRecord[]): Steps<Map<string, F
 }
 
 export class LastFreed {
-  /** Units [from, next one's from), ascending; `order` −1: no range. */
   readonly #spans: readonly { readonly from: number; readonly order: number }[];
 
   constructor(ranges: readonly FreedRange[]) {

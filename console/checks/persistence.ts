@@ -42,7 +42,6 @@ export const persistence = checkerOf({
 });
 
 interface Noted {
-  /** The check adds promises that follow from their order. */
   readonly writes: readonly NotedWrite[];
   readonly promised: number;
 }
@@ -100,7 +99,6 @@ interface Scm {
   readonly freed: LastFreed;
 }
 
-/** Whole units [from, to), each touched by all the writes or by the same part of it. */
 interface ByteRange {
   readonly from: number;
   readonly to: number;
@@ -224,10 +222,8 @@ function breach(scm: Scm, unit: Unit): Finding {
   };
 }
 
-/** Latest promises that are tried as the broken one: each needs all writes. */
 const LOST_TRIED = 32;
 
-/** The last promised write that cannot be below the bytes that were found. */
 function lostPromise({ at, writes, found }: Unit): string {
   const promised = writes.filter((write) => write.promised !== undefined)
     .toSorted((x, y) => y.promised!.order - x.promised!.order);
@@ -266,7 +262,6 @@ function kindOf({ text }: Finding): string {
 
 const BEHIND = new WeakMap<NotedWrite, NotedWrite>();
 
-/** Writes before one that is promised or found are promised. */
 function* promiseWhatIsBehind(scm: Scm, writes: readonly NotedWrite[]): Generator<void, void> {
   if (writes.every(({ after }) => after.length === 0)) return;
   const ranges: ByteRange[] = [];
@@ -328,7 +323,6 @@ class FoundWrites {
     return false;
   }
 
-  /** A new promise changes the conclusions from the ranges that it touches. */
   forget(write: NotedWrite): void {
     for (const range of this.#rangesOf(write)) this.#found.delete(range);
   }

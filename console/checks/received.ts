@@ -17,7 +17,6 @@ interface Write {
   readonly data: Uint8Array;
 }
 
-/** In order, from the first that is not stored yet. */
 function* pendingMessagesIn(image: ImageView, { name, offset, length }: FoundEntry) {
   const word = viewOf(image.read(offset, offset + 8));
   const epoch = word.getUint32(0);

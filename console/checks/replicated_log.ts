@@ -57,7 +57,6 @@ function* lastNotes({ plan, notes, claims = false }: RunRecord): Steps<LogRecord
   return [...last.values()];
 }
 
-/** Logs of one name at other hosts are other logs. */
 function nameOf({ log, replicas }: LogRecord): string {
   return `${log} at ${replicas.map(({ host }) => host).toSorted()}`;
 }

@@ -77,7 +77,6 @@ export function drained<Result>(steps: Steps<Result>): Result {
   }
 }
 
-/** In one step; each item costs some µs. */
 const STEP_ITEMS = 512;
 
 /**

@@ -39,7 +39,6 @@ function plannedIn({ nodes }: RunRecord["plan"]): Planned[] {
   );
 }
 
-/** The host had power until the plan turned it off. */
 function shutdownsOf(run: RunRecord): Planned[] {
   return plannedIn(run.plan).filter(({ host, at, offAt }) =>
     run.lives.get(host)?.[lifeAt(run, host, at)]?.to === offAt &&

@@ -29,7 +29,6 @@ const CONGESTION_BITS = 3;
 
 export class SwitchLedger {
   readonly #ports: number;
-  /** By ICRC: few frames have the same one. */
   readonly #inside = new Map<number, Inside[]>();
   #count = 0;
   #hasForgotten = false;

@@ -110,7 +110,6 @@ export function maskOf({ begin, end }: Pick<Part, "begin" | "end">): number {
 
 export const WHOLE = (1 << UNIT_BYTES) - 1;
 
-/** Where `free` has bits, any bytes fit. */
 function fits({ begin, end, bytes }: Part, value: Uint8Array, free: number): boolean {
   for (let i = begin; i < end; i++) {
     if ((free >> i & 1) === 0 && bytes[i - begin] !== value[i]) return false;

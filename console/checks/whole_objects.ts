@@ -66,7 +66,6 @@ interface Replaced {
   readonly latestRemoval: Map<string, Removal>;
 }
 
-/** An incomplete object promises nothing. */
 function storedIn(run: RunRecord): number {
   return [...drained(replacedIn(run)).values()].reduce(
     (sum, { puts }) =>
@@ -224,7 +223,6 @@ function hasFixedPlace({ plan }: RunRecord, host: string, name: string): boolean
   );
 }
 
-/** The first bytes that are not the put's, whatever caches have written back. */
 function mixture(
   known: Known,
   { what, put, found }: {

@@ -66,7 +66,6 @@ export class WireLedger {
   readonly #leaving = new Map<string, Direction>();
   readonly #arriving = new Map<string, Direction>();
   readonly #devices = new Map<number, Device>();
-  /** By port, sent and received apart: end of the frames so far. */
   readonly #ends = new Map<string, Time>();
 
   constructor(plan: RackPlan, lives: Lives["lives"]) {

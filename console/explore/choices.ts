@@ -178,10 +178,6 @@ export class Cells {
   readonly #cursor: CrashCursor;
   readonly #lines = new Map<number, Cell | undefined>();
   #steps = 0;
-  /**
-   * Cells of interrupted writes with their order, and by the lines that they touch; lines that
-   * equal one cell.
-   */
   readonly #torn = new Map<Cell, number>();
   readonly #tornIn = new Map<number, Cell[]>();
   readonly #whole = new Set<number>();

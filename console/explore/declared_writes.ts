@@ -75,7 +75,6 @@ export function isOfRegion({ kind }: AuditRecord): boolean {
   return kind === "region" || kind === "access" || kind === "accessed";
 }
 
-/** A write that precedes this one, and that no promise of its own demands. */
 function missable({ on, after }: NotedWrite): NotedWrite[] {
   return after.filter((behind) => behind.on === on && behind.promised === undefined);
 }

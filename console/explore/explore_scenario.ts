@@ -264,7 +264,6 @@ async function leave(
   return { command: [command, ...words, ...claims, ...robust, ...more].join(" "), faults: path };
 }
 
-/** Options without which the same choices at that instant are not made. */
 function optionsAgain({ cut, cuts, choices, tear }: ExploreOptions): string[] {
   const assumed: Readonly<Record<string, unknown>> = EXPLORE_DEFAULTS;
   const given = { cut: typeof cut === "object" ? cut.host : cut, cuts, choices, tear };

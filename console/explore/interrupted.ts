@@ -91,12 +91,10 @@ function rangesOf(entry: Entry): Range[] {
   return entry.kind === "dirty" ? [{ from: entry.line, to: entry.line + LINE_BYTES }] : [];
 }
 
-/** An entry is ordered with all others of its instant. */
 function isInTurn(entry: Entry): boolean {
   return entry.kind === "durable" && (entry.unit === IN_ORDER || entry.unit > LINE_BYTES);
 }
 
-/** As many as have no order among them. */
 function firstTogether(entries: readonly Entry[]): readonly Entry[] {
   const [first] = entries;
   if (first === undefined || isInTurn(first)) return entries.slice(0, 1);
@@ -142,7 +140,6 @@ function versionsOf(lines: Map<number, DirtyLine["versions"]>, line: number) {
   return versions;
 }
 
-/** Of a core's stores, the first words are durable. */
 function firstWords(
   { at, offset, bytes }: DurableEntry,
   tear: number,

@@ -69,7 +69,6 @@ function waysToFind(
 
 const NOTHING: Settled = new Map();
 
-/** For each entry that these cells can make, choices that do; undefined: too many choices. */
 function kindsOf(state: CrashState, { from, to }: Range, cells: readonly Cell[]) {
   const count = cells.reduce((all, { alternatives }) => all * alternatives.length, 1);
   if (count > ENTRY_WAYS_MAX) return undefined;

@@ -138,7 +138,6 @@ export class ProtocolJudge {
     };
   }
 
-  /** @param recovering collects the recoveries that were run, where their writes matter. */
   #wrong(crash: CrashedRack, pick: Picker, recovering?: Recovering[]): Wrong | undefined {
     this.#robustness?.begin();
     const hosts = new Map(crash.others);
@@ -170,7 +169,6 @@ export class ProtocolJudge {
     return found && { checker: ROBUSTNESS, ...found };
   }
 
-  /** Cuts a recovery that writes at each of its instants, and recovers again. */
   *#cutAgain(
     crash: CrashedRack,
     { host, found, log }: Recovering,
@@ -222,7 +220,6 @@ export class ProtocolJudge {
   }
 }
 
-/** In the middle of each of them, and behind it. */
 function* instantsWithin(
   log: HistoryLog,
   { cursor, cells, tear }: {

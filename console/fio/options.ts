@@ -27,7 +27,6 @@ export interface OptionRow {
   readonly engines?: "librpma" | "rdma";
 }
 
-/** fio's `rw`, without its sequencer (`rw=write:8`). */
 const RW = [
   "read",
   "write",

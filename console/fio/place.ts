@@ -43,7 +43,6 @@ const SERVERS: Readonly<Record<EngineName, EngineName>> = {
 const WORKSPACE_BYTES = 100 * 2 ** 20, DEPTH = 16;
 const PAGE = 4096;
 
-/** A socket listens on all addresses of a host. */
 const ANY: readonly string[] = ["0.0.0.0", "localhost", "127.0.0.1"];
 
 /** @throws Refusal where hosts are missing, or a client and its server do not meet. */
@@ -153,9 +152,6 @@ function noAddress({ given }: PlannedJob, path: "hostname" | "serverip"): string
   return variable === undefined ? '""' : `"", as the variable ${variable} is not set`;
 }
 
-/**
- * Assumes servers for clients of a host and port that no file serves; each server has one client.
- */
 function meet(
   clients: readonly PlacedJob[],
   servers: readonly PlacedJob[],
@@ -218,7 +214,6 @@ function alone(
   return { file, line, path: "", found, expected: `one client for each of: ${there.join(", ")}` };
 }
 
-/** The rest of the SCM or of the DRAM has other uses. */
 function roomOf(host: string, { memories, memory }: PlaceOptions): number {
   const { dramBytes, scmBytes } = memories[host]!;
   return memory === "scm" ? scmBytes - DIRECTORY_BYTES : dramBytes / 2;

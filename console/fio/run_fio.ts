@@ -136,7 +136,6 @@ function programsOf(jobs: readonly PlacedJob[]): NonNullable<PrepareOptions["pro
   }));
 }
 
-/** A node that is no host has neither DDIO nor a domain. */
 interface NodeOf {
   readonly name: string;
   readonly config: unknown;

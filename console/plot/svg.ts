@@ -10,12 +10,10 @@ import {
   withUnit,
 } from "./chart.ts";
 
-/** By Okabe and Ito: the colour-blind can distinguish them on white; without their yellow. */
 const COLOURS = [
   ...["#0072b2", "#d55e00", "#009e73", "#cc79a7"],
   ...["#e69f00", "#56b4e9", "#000000", "#7f7f7f"],
 ];
-/** Filled for the first colours, hollow for the next ones. */
 const SYMBOLS = ["circle", "square", "triangle", "diamond"] as const;
 const DASHES = ["none", "6 3", "2 3", "9 3 2 3"];
 
@@ -30,7 +28,6 @@ const WIDTH = 760, PANEL_HEIGHT = 330;
 const ROW_PX = 20, APART_PX = 9;
 const PAD = 16, LINE_PX = 18, SWATCH_PX = 30;
 const LOG_RATIO = 15;
-/** With more values an axis has ticks at round numbers. */
 const TICKS_MAX = 10;
 
 interface Node {
@@ -147,7 +144,6 @@ function scaledY(chart: Chart) {
   return { size, label, most: most / size, ticks };
 }
 
-/** 1, 2, 5, 10, 20 … around these numbers; for many decades their begins only. */
 function decades(least: number, most: number): number[] {
   const first = Math.floor(Math.log10(least)), last = Math.ceil(Math.log10(most));
   const steps = last - first > 3 ? [1] : [1, 2, 5];

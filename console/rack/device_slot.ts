@@ -90,7 +90,6 @@ export class DeviceSlot {
     this.#isClosed = true;
   }
 
-  /** Repeated until recorded: the timekeeper may be down, or die meanwhile. */
   async #noticeDeath(instance: string): Promise<void> {
     this.#dead.add(instance);
     while (!this.#isClosed) {

@@ -177,9 +177,6 @@ export class NatsServer implements Broker {
   readonly #passwords: ReadonlyMap<string, string>;
   readonly #users: ReadonlyMap<string, Access> | undefined;
   #port: number | undefined;
-  /**
-   * Count of start and stop requests, by which an operation in progress sees that it is obsolete.
-   */
   #asked = 0;
   #process: Deno.ChildProcess | undefined;
   #wasKilled = false;

@@ -290,7 +290,6 @@ interface FindOptions extends BundleOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** @param from.bundled the texts of the variants before: each file is bundled once. */
 async function findPrograms(
   variant: ScenarioVariant,
   { base, bundled, ...options }: FindOptions & {

@@ -117,10 +117,6 @@ export class ProcessSet {
     return child;
   }
 
-  /**
-   * Repeats a request until it is answered, the process has ended or the set ends: the broker may
-   * be away. Returns the reason of a refusal.
-   */
   async #ask(
     user: string,
     { request, until }: { readonly request: LaneRequest; readonly until: () => boolean },

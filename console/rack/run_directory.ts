@@ -376,7 +376,6 @@ function isOwned(path: string): boolean {
   return typeof owner?.startTicks === "number" && startTicksOf(owner.pid) === owner.startTicks;
 }
 
-/** The files may be damaged or another user's. */
 function isRunning(path: string): boolean {
   try {
     return isOwned(path);

@@ -39,13 +39,10 @@ export interface RunManner {
 
 interface VariantRunOptions extends RunManner {
   readonly trace?: boolean;
-  /** The process of own programs waits there for a debugger (`--pack all`). */
   readonly inspect?: number;
-  /** Every process waits up to this long before each span. */
   readonly delayMsMax?: number;
   /** Variants that run at once, as processes; default: `LANES`. */
   readonly lanes?: number;
-  /** Does not exist yet; default: a new one among the kept runs. */
   readonly directory?: string | undefined;
   readonly onStart?: (run: NewRun & { readonly seed: number }) => void;
   /** Called before captures are written and recordings removed. */
@@ -94,7 +91,6 @@ export async function runScenario(
   return await runAll(scenario, { ...options, prepared });
 }
 
-/** A debugger attaches to one process with own programs. @throws Refusal */
 function checkInspected(prepared: readonly Prepared[], scenario: string): void {
   const { programs } = onlyOne(prepared, scenario);
   if (Object.keys(programs).length > 0) return;

@@ -143,7 +143,6 @@ interface Manner {
   readonly fail?: (error: unknown) => void;
 }
 
-/** One rack alone needs no set. */
 function lanedAndAlone(
   racks: readonly Rack[],
   places: readonly number[],

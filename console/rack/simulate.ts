@@ -107,7 +107,6 @@ export async function simulate(runFile: RunFile, options: SimulateOptions): Prom
 const SLICE_PS = 100 * PS_PER_US;
 const TURN_MS = 50;
 
-/** Yields to the event loop (Ctrl-C) at intervals. @throws RackError after `limitMs`. */
 async function runWithin(
   simulator: Simulator,
   { until, limitMs, signal }: {

@@ -91,7 +91,6 @@ export class Supervisor {
     for (const slot of this.#slots) slot.start();
   }
 
-  /** Returns when the broker has the subscriptions: it may be away for a moment. */
   async #subscribed(): Promise<void> {
     const deadline = performance.now() + PATIENCE_MS;
     for (;;) {

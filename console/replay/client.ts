@@ -58,7 +58,6 @@ export class Replay {
   #count = 0;
   #head: ReplayHead;
   #read = noneRead();
-  /** Several pages ask for the present at once. */
   readonly #toPresent = inTurns(() => this.#goOn());
   #end: RackError | undefined;
   #isThere = true;
@@ -225,7 +224,6 @@ export class Replay {
     await opened.promise;
   }
 
-  /** Returns when the process has taken the request, or has ended; the end is reported instead. */
   async #send(request: ReplayRequest): Promise<void> {
     await this.#input.write(framed(request)).catch(() => {});
   }

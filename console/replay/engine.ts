@@ -45,7 +45,6 @@ const PROMISES_MOST = 20_000;
 const ROWS_MOST = 1_000;
 const EXACT_EVENTS = 20_000;
 
-/** A second replay for the state of devices at an instant; it keeps nothing. */
 interface Follower {
   readonly simulator: Simulator;
   at: Time;
@@ -60,7 +59,6 @@ export class ReplayEngine {
   #follower: Follower | undefined;
 
   readonly #options: RecordingOptions;
-  /** An earlier one of a run, with details that the recording of all of it no longer keeps. */
   #stretch: Recording | undefined;
   #onProgress: (progress: ReplayProgress) => void = () => {};
 
@@ -277,7 +275,6 @@ export class ReplayEngine {
     return { hasPower, life, since: hasPower ? from : to };
   }
 
-  /** Stands at `at`; undefined where that would take too long, unless `exact` asks for it. */
   #followTo(at: Time, exact: boolean | undefined): Follower | undefined {
     if (exact === false) return undefined;
     const known = this.#follower;

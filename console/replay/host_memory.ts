@@ -12,7 +12,6 @@ import type { Place } from "../api/replay_terms.ts";
 import type { WriteRef, WriteStanding } from "../api/replay.ts";
 
 const PAGE_BYTES = 4_096;
-/** More lines than a write queue has. */
 const QUEUED_MOST = 4_096;
 
 export interface Piece {

@@ -32,7 +32,6 @@ export class LineLog implements Pick<MemoryLog, "durable" | "dirty" | "clean"> {
   readonly #place = new Numbers(Uint32Array);
   readonly #bytes = new ByteLog();
   readonly #byPage = new Map<number, Numbers>();
-  /** When lines were dirty; `#dirtyLine`: the line's number. */
   readonly #dirtyLine = new Numbers(Uint32Array);
   readonly #dirtyFrom = new Numbers();
   readonly #dirtyTo: Time[] = [];
@@ -42,7 +41,6 @@ export class LineLog implements Pick<MemoryLog, "durable" | "dirty" | "clean"> {
     { readonly bytes: Uint8Array; readonly durableAt: Float64Array }
   >();
   #restBytes = 0;
-  /** Of dirty lines: the open time, and the latest change. */
   readonly #openLines = new Map<number, { readonly span: number; change: number }>();
 
   durable(at: Time, offset: number, bytes: Uint8Array): void {
@@ -221,7 +219,6 @@ export class LineLog implements Pick<MemoryLog, "durable" | "dirty" | "clean"> {
     };
   }
 
-  /** @param content bytes, at most a page, or the place of kept ones. */
   #add({ kind, at, offset, length }: Change, content: Uint8Array | number): number {
     const inPage = offset % PAGE_BYTES, page = offset - inPage;
     const index = this.#at.length;

@@ -16,7 +16,6 @@ export class Landing {
   #place = 0;
   readonly #spool: Spool | undefined;
   #left: number;
-  /** 1 for lines that are in memory; undefined when all are. */
   #seen: Uint8Array | undefined;
 
   /**
@@ -185,7 +184,6 @@ export class MemoryRecord implements MemoryLog {
     this.#forgetQueued(at);
   }
 
-  /** The latest entry before `at` of each line stays. */
   #forgetQueued(at: Time): void {
     const { queuedAt, queuedLine, queuedUntil } = this, latest = new Map<number, number>();
     const end = queuedAt.countBelow(at);

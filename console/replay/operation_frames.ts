@@ -9,7 +9,6 @@ import type { Time } from "../../fabric/base/time.ts";
 import type { Recording } from "./recording.ts";
 import type { Direction } from "./wire_record.ts";
 
-/** Enough for any one operation. */
 const STEPS_MOST = 20_000, FRAMES_MOST = 20_000;
 
 export interface SeenStretch {

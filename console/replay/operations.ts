@@ -9,7 +9,6 @@ import type { Recording } from "./recording.ts";
 import type { LadderDocument } from "../api/operations.ts";
 import type { OperationRow, Operations, OperationsQuery } from "../api/replay.ts";
 
-/** Around a ladder's first step: its other steps are looked for there. */
 const STEPS_BEFORE = 50_000, STEPS_AFTER = 150_000;
 /** Around an operation, for its frames: a receive is posted before, an object published after. */
 export const AROUND_PS = 100 * PS_PER_US;

@@ -65,7 +65,6 @@ const STEPS_BEFORE = 500;
 const ROOM_LEFT = 0.1;
 const SAMPLES_MOST = 4_096;
 const COUNTERS_MOST = 6_000_000;
-/** More than a card processes at once. */
 const FRAMES_OF_CARD = 512;
 const FIRST_EVENTS_OF_SAMPLE = 64;
 const FIRST_SLICE_PS = PS_PER_US;
@@ -95,7 +94,6 @@ export class Recording {
 
   readonly #detailBytes: number;
   readonly #spool: Spool | undefined;
-  /** Since {@link detailFrom}; `events` by the slice's end. */
   #slices: (readonly [end: Time, events: number])[] = [];
   #notesForgotten = 0;
   /** By host: its queues by forgotten notes, in its life since then. */

@@ -130,7 +130,6 @@ interface Whole {
   readonly directory: string;
 }
 
-/** A run has copies of its inputs, except those beyond its limit. @throws Refusal */
 function checkInputs({ inputs }: RunFile, id: string): void {
   for (const path of Object.values(inputs).flatMap((files) => Object.values(files))) {
     if (isThere(path)) continue;
@@ -208,7 +207,6 @@ function* ordersOf(plan: RackPlan, recorded: readonly RecordedOrder[]): Generato
   }
 }
 
-/** In which orders go to the replay's process: their content is never here as a whole. */
 const FRAME_BYTES = 1 << 20;
 const ORDER_BYTES = 200;
 
@@ -238,7 +236,6 @@ function atEnd(end: ClockEnd | undefined): KnownDigest[] {
   );
 }
 
-/** More may have happened since it was written. */
 function isPassed({ isOnTheWay, isFinished }: ClockEnd): boolean {
   return isOnTheWay === true && !isFinished;
 }

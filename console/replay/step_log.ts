@@ -10,7 +10,6 @@ import { ByteLog, Numbers } from "./log_arrays.ts";
 /** `order`: among all that the run has recorded. */
 export type StepRow = TraceLine & { readonly order: number };
 
-/** A bit of each says whether a step has it. */
 const NUMBERS = [
   "psn",
   "lastPsn",
@@ -38,7 +37,6 @@ export class StepLog {
   readonly #step = new Numbers(Uint32Array);
   readonly #connection = new Numbers(Uint32Array);
   readonly #members = new Numbers(Uint32Array);
-  /** Where numbers begin, where the text begins, and its bytes. */
   readonly #first = new Numbers(Uint32Array);
   readonly #text = new Numbers(Uint32Array);
   readonly #textBytes = new Numbers(Uint32Array);
@@ -73,7 +71,6 @@ export class StepLog {
     this.#textBytes.push(written);
   }
 
-  /** Returns the bits of the members that it has. */
   #addNumbers(step: TraceStep): number {
     const { recvs, scm, inbound, units, pages } = step, numbers = this.#numbers;
     let members = inbound === undefined ? 0 : INBOUND;

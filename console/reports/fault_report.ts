@@ -68,7 +68,6 @@ function termsOf(fault: LinkFaultPlan, all: readonly LinkFaultPlan[] = []): stri
   return [framesText(fault), ...how].join(", ");
 }
 
-/** Its own end, or the time of the heal that covers it. */
 function endOf(fault: LinkFaultPlan, all: readonly LinkFaultPlan[]): Time | undefined {
   const heals = all.filter(({ action, cable, direction, at }) =>
     action === "heal" && cable === fault.cable && at > fault.at &&

@@ -3,7 +3,6 @@ import { type Column, columnsOf, tableText } from "./table.ts";
 
 interface Counted {
   readonly variant: string;
-  /** How many could have been hit, and were; null: not counted. */
   readonly seen: number | null;
   readonly hit: number | null;
 }

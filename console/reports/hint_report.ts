@@ -187,7 +187,6 @@ function sendText(hints: HintPlan | undefined): string {
   }
 }
 
-/** A group's plan decides; a carrier is chosen by the program. */
 function wayOf(hints: HintPlan | undefined, by: NonNullable<Measured["by"]>): HintWay {
   const { transport = "own" } = hints ?? {};
   return transport === "own" || transport === "carrier" ? by : transport;

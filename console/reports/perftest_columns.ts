@@ -35,7 +35,6 @@ export type Field = readonly [
 ];
 
 const DEVICE = "rackmesh0";
-/** Completions that `waitCompletion` takes at once. */
 const POLL_BATCH = 64;
 const ATOMIC_TYPES = { "fetch-add": "FETCH_AND_ADD", "compare-swap": "CMP_AND_SWAP" } as const;
 

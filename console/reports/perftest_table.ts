@@ -76,7 +76,6 @@ function endLines(end: PerftestEnd, side: string, { test, settings }: PerftestRe
   ];
 }
 
-/** The columns' titles come again, as in perftest. */
 function sampleLines(
   row: PerftestRow,
   { form, titles }: { readonly form: PerftestForm; readonly titles: string },

@@ -8,7 +8,6 @@ import type { RunReport } from "./method_report.ts";
 
 type ProgramResult = RunReport["results"][number];
 
-/** Rates in bit/s, times in ps. */
 interface BulkResult {
   readonly program: "bulk";
   readonly status: string;
@@ -42,7 +41,6 @@ function isBulk(result: ProgramResult): result is BulkRow {
   return program === "bulk" && throughputBps !== undefined;
 }
 
-/** By variant, then by begin: hosts of the same prefix by number. */
 function order({ variant, node, value }: BulkRow): string {
   const numbered = node.replace(/\d+/g, (digits) => digits.padStart(6, "0"));
   return `${variant} ${numbered} ${value.to}`;
@@ -90,7 +88,6 @@ function rateColumn(title: string, value: (row: BulkRow) => number): Column<Bulk
   return { title, value, text: (row) => (value(row) / 1e9).toFixed(2) };
 }
 
-/** A failure as its message with the program's part of the stack; any other result as JSON. */
 function lineOf({ variant, node, value }: ProgramResult): string {
   const { message, stack } = Object(value) as { message?: unknown; stack?: unknown };
   if (typeof message !== "string" || typeof stack !== "string") {

@@ -192,7 +192,6 @@ function bootOf(
   };
 }
 
-/** Of a boot after a power failure, what the protocols' recoveries need. */
 function recover(
   own: EndedRack["own"],
   { host, domain, scmBytes, programs, memory, log, around }:
@@ -227,7 +226,6 @@ function recover(
   return { answers: (program) => answers.get(program), failures, scm: boot.read };
 }
 
-/** Of objects that a program's recoveries answer for: {@link objectsIn}. */
 function judgeObjects(
   { cut, hosts }: CrashView,
   objects: readonly NotedObject[],
@@ -260,7 +258,6 @@ export function findingsOf(check: Check, view: CrashView): readonly string[] {
   }
 }
 
-/** An answer of another type is a violation itself. */
 function textsOf(answer: unknown): readonly string[] {
   if (answer === undefined || answer === null) return [];
   const answers = Array.isArray(answer) ? answer : [answer];

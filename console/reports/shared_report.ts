@@ -214,7 +214,6 @@ function costRow(variant: string, parts: readonly Part[]): CostRow[] {
   }];
 }
 
-/** The same access of different memories stands together. */
 function byAccess(one: CostRow, other: CostRow): number {
   const [first, second] = [one, other].map(({ access, after }) => `${access} ${after}`);
   return first === second ? 0 : first! < second! ? -1 : 1;

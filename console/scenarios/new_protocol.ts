@@ -110,7 +110,6 @@ async function filesOf(stem: string): Promise<Record<string, string>> {
   };
 }
 
-/** The programs of such a scenario stay in the clone. */
 async function coherenceFiles(stem: string): Promise<Record<string, string>> {
   const program = fromFileUrl(projectFile("scripts/scenarios/coherent_access.ts"));
   return {

@@ -128,7 +128,6 @@ function variesDdio({ defaults, hosts }: Mapping): boolean {
   return isBoth(defaults) || Object.values(isMapping(hosts) ? hosts : {}).some(isBoth);
 }
 
-/** Of the hosts that vary DDIO, else of all. */
 function withDdio(data: Mapping, ddio: string): Mapping {
   const { defaults, hosts } = data, isVaried = variesDdio(data);
   const all = isMapping(defaults) ? defaults : {};
@@ -237,7 +236,6 @@ function powerIn(text: string): readonly FaultPlan[] | undefined {
   }
 }
 
-/** Differences between the text and the run, such as another path of an own program. */
 function unsaid(
   text: string,
   { plan, recorded }: { readonly plan: RackPlan; readonly recorded: readonly FaultPlan[] },
@@ -348,10 +346,6 @@ function powerItem({ at, action, node }: FaultPlan): Mapping {
   return { at: formatExact(at), [action]: node };
 }
 
-/**
- * An item that is not about power, or has happened, or is still to come: moot items are not on
- * record.
- */
 function hasHappened(
   { at, kill, start, shutdown, within }: Mapping,
   { faults, onRecord }: ByHand,

@@ -61,7 +61,6 @@ export async function validateScenario(
   };
 }
 
-/** Own programs that are missing or do not load, each where the file names it first. */
 async function programProblems(
   { path: file, base, yaml: source }: ScenarioSource,
   signal: AbortSignal | undefined,

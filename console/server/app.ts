@@ -88,7 +88,6 @@ export function createApp({ onError, ...console }: AppOptions): App {
   };
 }
 
-/** Of a request: an object may have more than an order. */
 const bodies = createMiddleware<Env>(async (c, next) => {
   const isObject = c.req.method === "PUT" && c.req.path.includes("/objects/");
   const most = isObject ? doors.OBJECT_BYTES_MAX : doors.BODY_BYTES_MAX;

@@ -18,7 +18,6 @@ import { listRuns } from "../rack/run_directory.ts";
 import type { Console } from "./context.ts";
 
 const PS = 1e12;
-/** A silent rack holds up a scrape no longer. */
 const CONNECT_MS = 1_000;
 
 export async function metricsText({ jobs, watchers }: Console) {
@@ -98,7 +97,6 @@ function metricsIn(registry: Registry) {
   };
 }
 
-/** With buckets that the hosts have counted: prom-client's own counts what it observes itself. */
 function histogram(
   registry: Registry,
   { name, help }: { readonly name: string; readonly help: string },
@@ -202,7 +200,6 @@ function queuesOf({ cables }: RackPlan, nodes: Counters) {
   );
 }
 
-/** `drop-receive-overrun` of a card, `droppedQueueFull` of a switch. */
 function reasonOf(name: string): string | undefined {
   if (name.startsWith("drop-")) return name.slice("drop-".length);
   const word = /^dropped([A-Z]\w*)$/.exec(name)?.[1];

@@ -79,7 +79,6 @@ export class Replays {
     return open;
   }
 
-  /** One whose process has ended answers no more: the next query opens another. */
   #forgetEnded(key: string, open: Open): void {
     const forget = ({ isOver }: Replay) => {
       if (isOver && this.#open.get(key) === open) void this.#end(key);

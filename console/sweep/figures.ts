@@ -65,7 +65,6 @@ function keysOfRow(row: Readonly<Record<string, unknown>>): Record<string, strin
   return Object.fromEntries(given.map((name) => [name, String(row[name])]));
 }
 
-/** The host's card identifies its queues, where the report's table of queues has this row. */
 function keysOfQueues(
   { node, variant, row }: {
     readonly node: string;
@@ -160,7 +159,6 @@ export function labelOfFigure(figure: string): string {
   return words.replace(/^./, (letter) => letter.toUpperCase());
 }
 
-/** First to last; a bulk transfer leads with its throughput. */
 const LEADING: readonly string[] = [
   "meanPs",
   "latencyPs.median",

@@ -58,9 +58,6 @@ export function measuredSweep(sweep: Sweep): KeptMeasured {
   return { measured, scenarios: [scenario], seeds, commit, command, runs: [run] };
 }
 
-/**
- * Names of the checks that do not hold, or were not possible; findings are too long for a table.
- */
 function brokenIn({ checks, unchecked }: RunReport): string {
   const broken = checks.filter(({ holds }) => !holds);
   if (broken.length > 0) return `FAIL ${broken.map(({ name }) => name).join(", ")}`;

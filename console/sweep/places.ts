@@ -63,7 +63,6 @@ function theOnly(
   });
 }
 
-/** `programs[*].depth`, where that stands for exactly these paths. */
 function allOf(paths: readonly Path[], data: Mapping): string | undefined {
   const one = paths[0]!, texts = paths.map(formatPath).join();
   const starred = one.slice(1, -1).map((part, i) => {
@@ -95,7 +94,6 @@ interface Reached {
   readonly value: unknown;
 }
 
-/** The last words of a path may be absent. @throws Refusal for an absent item. */
 function walk(name: string, data: Mapping): Path[] {
   let reached: Reached[] = [{ path: [], value: data }], rest = name;
   while (rest !== "") {

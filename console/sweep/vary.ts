@@ -18,7 +18,6 @@ export interface Vary {
   readonly values: readonly VaryValue[];
 }
 
-/** In one range; more are a mistake in typing. */
 const RANGE_MAX = 100_000;
 const EXPECTED = "NAME=VALUE,VALUE… such as depth=1,4,16 or seed=1..10";
 

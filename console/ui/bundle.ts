@@ -90,7 +90,6 @@ const packagesOfDeno: Plugin = {
   },
 };
 
-/** Of deno.json, else of one that `importer`'s package depends on. */
 function resolved(name: string, importer?: string): string {
   try {
     const file = fromFileUrl(new URL(import.meta.resolve(name)));

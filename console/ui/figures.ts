@@ -11,7 +11,6 @@ import {
   type Time,
 } from "../../fabric/base/time.ts";
 
-/** Between groups of digits, and before a unit; does not break. */
 const THIN = "\u202f";
 
 /** `12 345.678`; the digits after the point in groups, too. */

@@ -13,7 +13,6 @@ interface Call extends Pick<OperationRecord, "key" | "value"> {
   readonly result: unknown;
 }
 
-/** Undefined where the operation's result does not fit. */
 type Step = (state: State, call: Call) => State | undefined;
 
 interface ObjectType {

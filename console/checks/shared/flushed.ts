@@ -135,7 +135,6 @@ function coveredAt(
   return last;
 }
 
-/** Of flushes in the order of their ends: the first that began after `done` and covers a byte. */
 function firstFlush(
   flushes: readonly Access[],
   { covered, done }: { readonly covered: number; readonly done: Instant },
@@ -149,7 +148,6 @@ function firstFlush(
   return undefined;
 }
 
-/** Undefined where the access wrote nothing, or bytes that are not known. */
 function writtenBy({ note, ended }: Access): Uint8Array | undefined {
   const { op, bytes, compare } = note;
   if (ended?.note.result === "refused") return undefined;

@@ -104,7 +104,6 @@ export function contentAfter(content: Content, op: LineOp, mayHave: MayHave): Co
   }
 }
 
-/** These bytes were seen: unknown ones become known. */
 function bound(
   content: Bytes,
   { from, seen, mayHave }: {
@@ -142,7 +141,6 @@ function stored(
   return after;
 }
 
-/** The old value is bound already, where its program knows it. */
 function changed(
   content: Bytes,
   { op, from, bytes, compare }: LineOp,

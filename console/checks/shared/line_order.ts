@@ -43,7 +43,6 @@ export interface LineVerdict {
   readonly unchecked?: { readonly op: LineOp; readonly why: string };
 }
 
-/** Accesses under way at a time; their ways; steps from one end to the next. */
 const LIMITS = { open: 256, ways: 4_096, steps: 50_000 } as const;
 
 interface Way {
@@ -56,7 +55,6 @@ interface Way {
 interface Open {
   readonly op: LineOp;
   readonly bit: bigint;
-  /** All bytes where it finds or makes the line lost. */
   readonly from: number;
   readonly to: number;
   /** Of endless ones with equal effect, the lower place is tried first. */
@@ -168,7 +166,6 @@ class Line {
     return undefined;
   }
 
-  /** All that share bytes with this one, or with one of them: their order matters. */
   #around(own: Open): Open[] {
     const found = [own];
     const left = new Set(this.#open.filter((open) => open !== undefined && open !== own));
@@ -215,7 +212,6 @@ class Line {
   }
 }
 
-/** None allows all that another one does. */
 class Ways {
   readonly #byContent = new Map<string, Way[]>();
   size = 0;
@@ -236,7 +232,6 @@ class Ways {
   }
 }
 
-/** Both lead to one content; `one` allows whatever `other` does. */
 function allows(one: Way, other: Way): boolean {
   return (other.free & ~one.free) === 0n && ((one.done ^ other.done) & ~one.free) === 0n;
 }

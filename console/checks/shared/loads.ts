@@ -24,7 +24,6 @@ export const loads = checkerOf({
   steps: checkLoads,
 });
 
-/** Those of verbs, too. */
 function allAccessesIn({ notes }: RunRecord): number {
   return notes.filter(({ note }) => note.kind === "access").length;
 }
@@ -151,7 +150,6 @@ function lossFrom(
   return Math.min(Math.max(faultAt, opensAt), at);
 }
 
-/** By the order of a note: whole numbers for begins, and half of one more for ends. */
 function* phasesOf(accesses: readonly Access[]): Steps<ReadonlyMap<number, number>> {
   const all: { readonly at: Instant; readonly isEnd: boolean }[] = [];
   yield* inSteps(accesses, ({ began, ended }) => {
@@ -211,7 +209,6 @@ function* piecesOf(
   }
 }
 
-/** By byte of a region and its value: when the last access that saw it has ended. */
 type SeenBytes = ReadonlyMap<number, Time>;
 
 function seenKey(offset: number, byte: number): number {

@@ -60,10 +60,8 @@ interface Touch {
 class Word {
   readonly #unit: number;
   readonly #touches: Touch[] = [];
-  /** By touch: when the last of those up to it had its answer; those without one are apart. */
   readonly #answeredBy: Time[] = [];
   readonly #unanswered: Touch[] = [];
-  /** By touch: until when an unknown change may have been made to the word. */
   readonly #unknownUntil: Time[] = [];
   #last: { readonly at: Time; readonly found: WriteOrder | "unknown" } | undefined;
 
@@ -86,7 +84,6 @@ class Word {
     this.#unknownUntil.push(Math.max(this.#unknownUntil.at(-1) ?? -1, until));
   }
 
-  /** Writes as they stood at an instant; `unknown`: any content is possible. */
   at(at: Time): WriteOrder | "unknown" {
     if (this.#last?.at !== at) this.#last = { at, found: this.#orderAt(at) };
     return this.#last.found;

@@ -86,7 +86,6 @@ function* uncheckedLines({ notes }: RunRecord): Steps<string[]> {
 
 class Lines {
   readonly #states = new Map<string, Map<string, "M" | "E" | "S">>();
-  /** By node: its caches, with the lines that each has had since its last power failure. */
   readonly #ofNode = new Map<string, (readonly [line: string, cache: string])[]>();
   readonly #changed = new Set<string>();
 

@@ -97,7 +97,6 @@ export function* wrongBuffers({ notes, lives, until }: RunRecord): Steps<string[
   return wrong;
 }
 
-/** An access may bypass the buffer: undefined. */
 function pastBuffer(held: readonly Held[], note: AccessRecord, by: string): string | undefined {
   const name = `${note.op} ${note.id} of ${by}`;
   switch (note.op) {

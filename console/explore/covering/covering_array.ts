@@ -19,9 +19,7 @@ export const STRENGTHS = [2, 3, 4] as const;
 export type Strength = typeof STRENGTHS[number];
 
 const UNFOLDED_MAX = 40_000;
-/** Combinations × least number of rows up to which the greedy search takes a second or so. */
 const WORK_MAX = 4_000_000;
-/** Rows of which the greedy search takes the best: fewer where each takes longer. */
 const CANDIDATES = { least: 3, most: 24, combinations: 400_000 } as const;
 const FOLDINGS_MAX = 3;
 
@@ -138,7 +136,6 @@ function primeFrom(least: number): number {
   }
 }
 
-/** Arrays of few columns by their arguments: they are used again at every instant. */
 const known = new Map<string, readonly Row[]>();
 const KNOWN_MAX = 256;
 

@@ -19,7 +19,6 @@ export interface PathsDone {
 
 type Run = (pick: Picker, trail: Trail) => boolean;
 
-/** It yields where the search may be given up. */
 type LongRun = (pick: Picker, trail: Trail) => Generator<undefined, boolean>;
 
 /**
@@ -159,7 +158,6 @@ function areFew(
   return true;
 }
 
-/** The engine's stack has room for so many arguments of a call. */
 const CHUNK = 8192;
 const UNIT_BITS = 16;
 

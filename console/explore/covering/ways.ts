@@ -74,7 +74,6 @@ function rowsInOrder(levels: readonly number[]): number {
   return Math.max(1, 2 * levels.filter((level) => level > 1).length);
 }
 
-/** Each cell with each content, all others missing or all others present. */
 function* aside(levels: readonly number[]): Generator<Row> {
   for (const background of backgrounds(levels)) {
     for (const [i, level] of levels.entries()) {

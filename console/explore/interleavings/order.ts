@@ -233,7 +233,6 @@ function momentsOf(notes: readonly TimedRecord[]): Moment[] {
 const LOOKS_MOST = 2;
 
 class Looks {
-  /** By program: its looks since its last other action, with the number of writes by then. */
   readonly #looked = new Map<string, Map<string, { writes: number; count: number }>>();
   readonly #writes: AccessRecord[] = [];
 

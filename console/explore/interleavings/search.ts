@@ -29,7 +29,6 @@ export interface SearchProgress {
   readonly share: number;
 }
 
-/** Wall time after which the caller hears that time passes, and may end the search. */
 const TURN_MS = 50;
 
 /**
@@ -90,10 +89,8 @@ export async function interleave(
   return { counts: search.counts, counterexample: null, ...(why !== undefined && { why }) };
 }
 
-/** The share of the given time that is for interleavings. */
 const SHARE = 1 / 2;
 
-/** The returned function says why a search has to end. */
 function stopper({ stopped, forMs = Infinity }: ExploreOptions) {
   const began = performance.now();
   return (runs: number): string | undefined => {
@@ -178,7 +175,6 @@ class Search {
     return turned;
   }
 
-  /** Each with the holds before it: later ones do not matter by then. */
   planned({ races }: RunRaces, holds: readonly Held[]): Planned[] {
     return races.flatMap((race): Planned[] => {
       const kept = holds.filter((hold) =>

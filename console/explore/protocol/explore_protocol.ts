@@ -23,7 +23,6 @@ export interface ExploreProtocolOptions {
   readonly onProgress?: (title: string, share: number) => void;
 }
 
-/** Default: three of the shipped protocol's largest rack fit. */
 const STATES_MAX = 300_000;
 
 /**
@@ -72,7 +71,6 @@ export async function exploreProtocol(
 }
 
 const WORKER = "console/rack/own/protocol_main.ts";
-/** Processor time without a message: a row does not end, or rows call each other endlessly. */
 const STEP_MS = 60_000;
 const LOOK_MS = 250;
 

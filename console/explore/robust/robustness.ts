@@ -179,10 +179,6 @@ interface FoundWord {
   fit: number;
 }
 
-/**
- * Assumes a later version where one after the assumed one has happened; returns the missing write
- * if none is left.
- */
 function settle(word: FoundWord, happened: Happened): StrictWrite | undefined {
   const { versions, fits } = word;
   const hasHappened = ({ write }: Version) => write !== undefined && happened.has(write);
@@ -197,10 +193,8 @@ function settle(word: FoundWord, happened: Happened): StrictWrite | undefined {
   return undefined;
 }
 
-/** With a write, all that come before it. */
 class Happened {
   readonly #history: StrictHistory;
-  /** By initiator: the order up to which all have happened. */
   readonly #until = new Map<string, number>();
 
   constructor(history: StrictHistory) {

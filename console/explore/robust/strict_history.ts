@@ -187,7 +187,6 @@ function effectsOf(
   return writer.eras;
 }
 
-/** The time from which a card has had the bytes. */
 function keptSince(
   run: RackRun,
   rnics: readonly string[],
@@ -199,7 +198,6 @@ function keptSince(
   return times.length === 0 ? undefined : Math.min(...times);
 }
 
-/** Has memory as cores see it and as a power failure would leave it. */
 class EraWriter {
   readonly eras: {
     readonly era: Era;
@@ -207,7 +205,6 @@ class EraWriter {
     readonly effects: Effect[];
   }[] = [];
   readonly #durable = new Pages();
-  /** By word, since the begin of the era; the last one is visible. */
   #values = new Map<number, bigint[]>();
 
   constructor(readonly host: string) {
@@ -265,7 +262,6 @@ class EraWriter {
   }
 }
 
-/** `at` returns the old value of a word. */
 function* wordsOf(
   offset: number,
   bytes: Uint8Array,
@@ -302,7 +298,6 @@ function addVersions({ words }: Era, before: Before, effects: readonly Effect[])
   }
 }
 
-/** A posted work request; `span` is known once its card has begun it. */
 interface Post {
   readonly host: string;
   readonly at: Time;

@@ -30,7 +30,6 @@ export interface Opened {
   readonly ready: readonly Promise<unknown>[];
 }
 
-/** Target duration of dealt steps: much longer than dealing them, and short enough for the wait at the end. */
 const RANGE_MS = 100;
 const FIRST_STEPS = 4;
 const TURN_MS = 50;
@@ -185,7 +184,6 @@ class Dealer {
     return sweep + 1 < this.#sweeps.length ? { sweep: sweep + 1, step: 0 } : undefined;
   }
 
-  /** About {@link RANGE_MS} later; steps share runs of survivors where they can. */
   #endOf(sweep: number, from: number): number {
     const { instants, frames } = this.#sweeps[sweep]!, { ms, steps } = this.#pace;
     const wanted = steps === 0 ? FIRST_STEPS : Math.floor(RANGE_MS * steps / ms);

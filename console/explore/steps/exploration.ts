@@ -148,7 +148,6 @@ function sizeOf({ cut: { victims, runs }, inTurn }: Sweep): SweepSize {
   };
 }
 
-/** As many as frames. */
 function futuresOf(
   rack: ExploredRack,
   { recording, targets, options: { from = 0, until = Infinity, cut } }: {

@@ -88,7 +88,6 @@ export class StepJudge {
     return { ...judged, unknown: null, counterexample };
   }
 
-  /** A sweep goes forwards only. */
   #sweepFor(index: number, step: number): CrashSweep {
     const known = this.#sweep;
     if (known?.index === index && known.sweep.done <= step) return known.sweep;

@@ -104,7 +104,6 @@ export async function verdictOf(
   return documentOf(exploring, conclude(exploring), null);
 }
 
-/** The failure without a power failure precedes all but a counterexample. */
 function documentOf(
   { opening, options: { from, until }, counts, began }: Exploring,
   conclusion: Conclusion,

@@ -70,7 +70,6 @@ function jobLines(threads: readonly FioThread[]) {
   };
 }
 
-/** An assumed server has fio's default. */
 function rwText(given: FioThread["given"]): string {
   const text = String(given.get("rw")?.value ?? "read");
   return text === "readwrite" ? "rw" : text;

@@ -14,7 +14,6 @@ export interface Attached {
   readonly brokerLog: string;
 }
 
-/** Left by the timekeeper (`fabric/clock/timekeeper_main.ts`), read by a replay and the page. */
 const RECORDS = [
   "faults.jsonl",
   "planned.jsonl",

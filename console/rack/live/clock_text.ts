@@ -34,7 +34,6 @@ function nextText({ now, next }: ClockStatus): string {
   return next < now ? "under way" : `next event at ${formatTime(next)}`;
 }
 
-/** Time is held until an order releases it; empty: it is not. */
 function heldBy(clock: Omit<ClockStatus, "driven">): string[] {
   if (clock.finished) return ["finished"];
   if (clock.paused) return ["paused"];

@@ -22,7 +22,6 @@ export async function completionNames(kind: NamesOf): Promise<string[]> {
   return [...names];
 }
 
-/** None for a damaged file: a completion has no place for a message. */
 function nodesOf(path: string): RackPlan["nodes"] {
   try {
     return readRunFile(path)?.plan.nodes ?? [];

@@ -192,7 +192,6 @@ async function look({ rack, control }: RackLink, powerCount: number): Promise<Se
   };
 }
 
-/** Of whole lines: the last one may be being written. */
 function orderedLinkFaults(path: string): readonly LinkFaultPlan[] {
   const text = textIfThere(path) ?? "";
   return faultsIn(text.slice(0, text.lastIndexOf("\n") + 1), path).linkFaults;

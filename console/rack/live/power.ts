@@ -14,7 +14,6 @@ import { isProcessOf, type ProcessEntry, readProcesses, signalProcess } from "..
 import { isServed } from "../run_directory.ts";
 import { goneDown, isInContainers, type RackLink, type RackUp } from "./racks.ts";
 
-/** Not devices; the supervisor restarts them. */
 const SERVICES: ReadonlySet<string> = new Set(["timekeeper", "nats"]);
 
 export function isService(name: string): boolean {

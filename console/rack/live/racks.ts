@@ -114,7 +114,6 @@ export async function withRack<T>(
 
 const LOOK_AGAIN_MS = 50;
 
-/** Without a supervisor a request would wait for its answer in vain. */
 function watchEnd({ id, directory, supervisor }: RackUp) {
   const { promise: gone, reject } = Promise.withResolvers<never>();
   gone.catch(() => {});

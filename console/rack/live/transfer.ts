@@ -206,10 +206,6 @@ interface Order {
 
 type Result = Readonly<Record<string, unknown>>;
 
-/**
- * Returns the program's result with the number of the order.
- * @throws RackError where the program fails or no result comes.
- */
 async function runProgram(
   link: RackLink,
   { timeoutSeconds, nic = 1, onProgress, onHeld }: TransferOptions,
@@ -270,7 +266,6 @@ export async function isForgotten(
     !final.reports.some(({ value }) => (value as Result | null)?.["order"] === number);
 }
 
-/** After so many polls without a report, an order is given again. */
 const MISSED_MOST = 2;
 const RESULT_AGAIN_MS = 20;
 const KEPT_EVERY = 10;
@@ -306,7 +301,6 @@ function listen({ rack, bus }: RackLink, host: string) {
 
 const FINAL_TOPICS: ReadonlySet<string> = new Set(["result", "program-failed"]);
 
-/** Repeats the order while the clock is busy with another; returns its number. */
 async function hand(
   link: RackLink,
   { order: { host, run, options }, nic, deadline }: {

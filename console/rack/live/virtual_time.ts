@@ -104,7 +104,6 @@ interface Drive {
   readonly signal?: AbortSignal;
 }
 
-/** Waits for the order's end, or for another command's order behind it. */
 async function drive(
   control: ControlClient,
   { verb, body, isDone, repeats = false, ...waiting }: Drive,

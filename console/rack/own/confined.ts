@@ -53,10 +53,6 @@ export interface ConfinedWorker {
   end(): Promise<void>;
 }
 
-/**
- * Processor time between the request to stop and the answer; beyond it the process ignores the
- * request.
- */
 const STOP_MS = 3_000;
 const LOOK_MS = 100;
 /** A terminal interrupts both processes at once. */
@@ -173,7 +169,6 @@ export function killerOf(child: Deno.ChildProcess): () => void {
   };
 }
 
-/** Passes on messages; always rejects, at the latest when the process has ended. */
 async function listen(
   child: Deno.ChildProcess,
   { programs, signal, pending }: Pick<Confined, "programs" | "signal"> & {
@@ -202,7 +197,6 @@ async function listen(
   throw new RackError(`${found}: expected it to answer`);
 }
 
-/** Deno prints the inspector's address, and has no option to suppress that. */
 function withInspector(flags: readonly string[], port: number | undefined): readonly string[] {
   if (port === undefined) return flags;
   return [`--inspect-wait=127.0.0.1:${port}`, ...flags.filter((flag) => flag !== "--quiet")];

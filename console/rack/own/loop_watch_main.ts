@@ -1,10 +1,6 @@
 import type { LoopWatchStart } from "./loop_watch.ts";
 
 const LOOK_MS = 1_000;
-/**
- * After so many looks the first message comes; the next ones each time that the step has taken
- * twice as long.
- */
 const FIRST = 5;
 
 let start: LoopWatchStart | undefined;

@@ -104,7 +104,6 @@ function startProbe() {
   }).spawn();
 }
 
-/** `held up`: the machine does not let the process go on. */
 type Late = "busy" | "asleep" | "held up";
 
 function watchProbe(pid: number, limits: Limits, kill: () => void) {

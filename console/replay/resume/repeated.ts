@@ -70,7 +70,6 @@ function partitionsFor(
   return isFit ? partitions : partitionsOf(plan, "node");
 }
 
-/** By device, what the plan has behind the past events, as its timekeeper takes it. */
 function pendingOf(scripted: readonly FaultPlan[], happened: readonly FaultPlan[]): FaultPlan[] {
   const byNode = Map.groupBy(scripted, ({ node }) => node);
   for (const { node, action, at } of happened) {

@@ -49,7 +49,6 @@ interface Expected {
   readonly nodes: ReadonlyArray<readonly [node: string, digest: string]>;
 }
 
-/** A replay is faster than processes are. */
 const REPLAY_SHARE = 0.2;
 
 /**

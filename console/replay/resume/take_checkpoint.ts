@@ -124,7 +124,6 @@ async function asItStands(rack: RackUp): Promise<State> {
   });
 }
 
-/** Restores the order for time, unless another command has given one. */
 async function goOn(
   control: ControlClient,
   { before: { pace, limit }, order }: { before: ClockStatus; order: number },

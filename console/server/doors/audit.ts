@@ -1,6 +1,5 @@
 import type { AuditEntry } from "../../api/session.ts";
 
-/** Visible to the page; the file has all. */
 const KEPT_MOST = 1_000;
 /** The file is begun anew beyond this; the one before stays beside it. */
 const FILE_BYTES_MAX = 16 << 20;

@@ -5,7 +5,6 @@ export interface Rate {
   readonly burst: number;
 }
 
-/** Buckets that were not used for a while are full again, and forgotten. */
 const FORGET_BEYOND = 10_000;
 
 export class Buckets {

@@ -20,7 +20,6 @@ export interface KeysOptions {
 }
 
 const TOKEN_MS = 24 * 3_600_000, KEY_MS = 12 * 3_600_000;
-/** With more, the oldest goes. */
 const KEYS_MAX = 200, TOKENS_MAX = 200;
 export const FIXED_KEY_LETTERS = 32;
 

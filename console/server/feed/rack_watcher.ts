@@ -18,7 +18,6 @@ export interface WatcherOptions extends RingLimits {
   readonly onChange: () => void;
 }
 
-/** A page draws each look: fewer of them cost its machine less. */
 const LOOK_MS = 500;
 /** A process takes about 0.6 ms to report its counters: at most 1 % of its time. */
 const COUNTERS_MS_PER_PROCESS = 20;
@@ -181,7 +180,6 @@ export class RackWatcher {
   }
 }
 
-/** A wait of less than a second is no change. */
 function isSameHold(
   before: NonNullable<StateMessage["clock"]>,
   now: NonNullable<StateMessage["clock"]>,

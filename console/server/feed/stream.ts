@@ -2,9 +2,7 @@ import { sleep } from "../../../fabric/bus/wall_time.ts";
 import type { Batch, Message } from "../../api/feed.ts";
 import type { Console } from "../context.ts";
 
-/** A page draws no faster. */
 const BATCH_MS = 25;
-/** A line without messages shows that the server is alive. */
 const ALIVE_MS = 5_000;
 
 export interface FeedOptions extends Pick<Console, "watchers" | "jobs"> {

@@ -170,9 +170,6 @@ async function cut({ order, signal }: Work<"cut">): Promise<void> {
 
 const CELLS_MS = 2_000;
 
-/**
- * All methods on one kind of responder before the next one: the first rows are whole after seconds.
- */
 function byResponder(places: readonly MatrixPlace[]): MatrixPlace[] {
   const groups = (all: readonly MatrixPlace[], key: (place: MatrixPlace) => string) => [
     ...Map.groupBy(all, key).values(),
@@ -204,7 +201,6 @@ async function matrix({ signal }: Work<"matrix">): Promise<void> {
 }
 
 const ROUNDS_SHOWN = 200;
-/** Rounds that one may look at in every view, although they held. */
 const ROUNDS_KEPT = 8;
 
 async function chaos({ order, scenario, signal }: ScenarioWork<"chaos">): Promise<void> {

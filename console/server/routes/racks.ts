@@ -211,7 +211,6 @@ async function shutDown(
   }
 }
 
-/** @param signal the page has gone: a wait for a time or a step then pauses the rack. */
 function drive(
   { control }: RackLink,
   order: orders.TimeOrder,

@@ -83,9 +83,7 @@ function forget(): void {
   lastClock = lastTraffic = undefined;
 }
 
-/** Two looks of the server. */
 const SPEED_MS = 900;
-/** Without news for so long, virtual time stands. */
 const STANDS_MS = 2_500;
 let standstill: ReturnType<typeof setTimeout> | undefined;
 

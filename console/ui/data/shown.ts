@@ -86,7 +86,6 @@ function replayedFaults({ cables }: Pick<Topology, "cables">): StateMessage["lin
   });
 }
 
-/** A process that computes for longer gets a mark. */
 const SLOW_MS = 500;
 
 /** In one text: equal while they are the same ones. */

@@ -87,7 +87,6 @@ function Form({ isBusy }: { readonly isBusy: boolean }) {
   );
 }
 
-/** A campaign of this one round: seed and number determine its actions. */
 async function doAgain(
   order: JobDetail["order"],
   { seed, round }: { readonly seed: number; readonly round: number },

@@ -65,7 +65,6 @@ function Which() {
   );
 }
 
-/** The process that time waits for is marked, and selected by a click. */
 function Why() {
   const now = connection.value;
   if (now.state === "interrupted") {

@@ -37,7 +37,6 @@ function everything(): Hit[] {
 
 const HITS_MAX = 12;
 
-/** Names that begin with the text come first. */
 function find(text: string): Hit[] {
   const wanted = text.toLowerCase();
   const all = everything().filter(({ name }) => name.toLowerCase().includes(wanted));

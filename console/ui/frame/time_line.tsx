@@ -67,14 +67,12 @@ function rowsOf(): string[] {
   return rows.sort((x, y) => hosts.indexOf(x) - hosts.indexOf(y));
 }
 
-/** One for each pixel with an event. */
 function strokes(times: readonly Time[], x: (at: Time) => number, y: number, h: number): string {
   const pixels = new Set(times.map((at) => Math.round(x(at))));
   return [...pixels].map((pixel) => `M${pixel} ${y}v${h}`).join("");
 }
 
 interface Moving {
-  /** To half a pixel: a smaller change is not seen. */
   readonly x: (at: Time) => number;
   readonly shown: ReadonlySignal<Span>;
 }

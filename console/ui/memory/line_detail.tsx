@@ -94,7 +94,6 @@ function Write({ write }: { readonly write: WriteRef }) {
 
 const ROW_BYTES = 8;
 
-/** As cores see them; below, where they differ, as a power failure would leave them. */
 function Bytes({ line }: { readonly line: MemoryLine }) {
   const seen = line.seen!.match(/../g) ?? [], left = (line.left ?? line.seen!).match(/../g) ?? [];
   const rows = Array.from({ length: Math.ceil(seen.length / ROW_BYTES) }, (_, i) => i * ROW_BYTES);

@@ -45,7 +45,6 @@ export type Tone = "durable" | "volatile" | "flight" | "lost" | "empty";
 
 interface Look {
   readonly tone: Tone;
-  /** One letter; the medium, where most bytes are, has none. */
   readonly letter: string;
   readonly words: string;
 }

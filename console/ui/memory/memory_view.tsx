@@ -25,7 +25,6 @@ const memory = new Reader<MemoryView>(), loss = new Reader<Loss>();
 const wholeMap = new Reader<MemoryMap>(), partMap = new Reader<MemoryMap>();
 const detail = new Reader<MemoryView>();
 
-/** The picture shows what a power cut would leave. */
 const showsLeft = signal(false);
 const CELLS_PX = [2, 4, 8, 16, 24, 40] as const;
 const zoom = signal(3);
@@ -37,7 +36,6 @@ const hosts = computed(() =>
   (topology.value?.nodes ?? []).flatMap(({ kind, name }) => kind === "host" ? [name] : [])
 );
 
-/** The selected host, else the chosen one, else the one that is written to. */
 const host = computed(() => {
   const what = selection.value;
   if (what?.kind === "line") return what.host;
@@ -55,7 +53,6 @@ const writtenTo = computed(() =>
   ) as string | undefined
 );
 
-/** Undefined: the longest written stretch. */
 const stretch = computed(() => {
   const { from, to } = place.value.more;
   return from === undefined || to === undefined
@@ -227,13 +224,11 @@ function shownRange({ touched }: MemoryView): Range {
   return { from: longest[0], to: longest[1] };
 }
 
-/** The written stretch in which a range begins; the range itself where there is none. */
 function touchedAround({ touched }: MemoryView, range: Range): Range {
   const found = touched.find(([from, to]) => range.from >= from && range.from < to);
   return found === undefined ? range : { from: found[0], to: found[1] };
 }
 
-/** For a stretch with too many lines, its begin. */
 function drawnRange(view: MemoryView): Range {
   const range = shownRange(view), last = view.lines.at(-1);
   return view.moreLines > 0 && last !== undefined

@@ -102,7 +102,6 @@ function hexOf(bytes: string, from: number, to: number): string {
 
 const ACRONYMS = new Set("qpn psn msn va crc ttl dscp ecn fecn becn icrc".split(" "));
 
-/** `destQpn` as `dest QPN`. */
 function wordsOf(name: string): string {
   if (name === "") return "reserved";
   const words = name.replace(/([A-Z])/g, " $1").toLowerCase().split(" ");

@@ -211,7 +211,6 @@ function Arrow({ row, ladder, layout, xOf, y, isSelected }: ArrowProps) {
   );
 }
 
-/** Ports that the step's own frame passes; nothing for a message of the bus. */
 function wayOf(row: LadderRow, ladder: LadderDocument): { node: string; sincePs: Time }[] {
   const frame = row.frame === undefined ? undefined : ladder.frames[row.frame];
   if (frame === undefined || frame.passes[0]?.node !== row.node) return [];

@@ -17,10 +17,8 @@ const here = new Reader<LadderDocument>(), there = new Reader<LadderDocument>();
 const LISTED = 200;
 
 interface More {
-  /** Default: of the selection, else the first operation. */
   readonly number?: string;
   readonly with?: string;
-  /** Indices of the selected row, and of that in the ladder beside it. */
   readonly step?: string;
   readonly other?: string;
   readonly on?: string;

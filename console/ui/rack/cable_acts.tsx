@@ -15,7 +15,6 @@ function give(id: string, what: LinkOrderInput): void {
   );
 }
 
-/** Faults that take a value: its meaning, and one to begin with. */
 const VALUES = {
   loss: ["Lose frames", "share of frames that are lost", "1%"],
   corrupt: ["Damage frames", "share of frames with a flipped bit", "1%"],

@@ -44,7 +44,6 @@ function Way(
   );
 }
 
-/** Requested again with each new fault. */
 function useFaults(name: string) {
   const faults = useSignal<readonly LinkFault[]>([]);
   useSignalEffect(() => {

@@ -40,7 +40,6 @@ export interface Layout {
   readonly cables: readonly CableLine[];
 }
 
-/** Larger racks are stacks. */
 const LARGE_HOSTS_MAX = 8;
 
 const LARGE = { w: 248, host: 168, card: 52, bus: 16, gap: 32 };
@@ -53,12 +52,10 @@ const ASPECT = 1.7;
 type Shape = Pick<Topology, "nodes" | "cables">;
 
 interface Group {
-  /** Undefined: cards that are joined without a switch. */
   readonly leaf: string | undefined;
   readonly hosts: readonly string[];
 }
 
-/** Hosts of each switch that has cards, by number. */
 function groupsOf({ nodes, cables }: Shape): Group[] {
   const kinds = new Map(nodes.map(({ name, kind }) => [name, kind]));
   const hostOf = new Map(nodes.flatMap(({ name, host }) => host === null ? [] : [[name, host]]));
@@ -194,7 +191,6 @@ function stacked({ x, y, w, h }: Box, count: number): Box[] {
   return Array.from({ length: count }, (_, i) => ({ x, y: y + i * h / count, w, h: h / count }));
 }
 
-/** Upward: switches that are one hop, two hops … away from the racks' switches. */
 function rowsOf({ nodes, cables }: Shape, leaves: readonly string[]): string[][] {
   const isSwitch = new Set(nodes.flatMap(({ name, kind }) => kind === "switch" ? [name] : []));
   const neighbours = new Map<string, string[]>();
@@ -289,7 +285,6 @@ function lane(
   return [[fromX, y], [fromX, y - rise], [toX, y - rise], [toX, y]];
 }
 
-/** How far above its row a cable between its switches goes: longer ones higher. */
 function lanesOf(
   cables: Shape["cables"],
   { boxes, ports }: {
@@ -317,7 +312,6 @@ function lanesOf(
   return lanes;
 }
 
-/** By cable and device: side by side, sorted by their other ends. */
 function portsOf(cables: Shape["cables"], boxes: ReadonlyMap<string, Box>): Map<string, number> {
   const at = new Map<string, { readonly index: number; readonly to: Box }[]>();
   for (const [index, { kind, a, b }] of cables.entries()) {

@@ -7,7 +7,6 @@ import { replayedAt, shownAt } from "../data/shown.ts";
 import { bytes, sentence } from "../figures.ts";
 import { run } from "../state.ts";
 
-/** While time moves: each answer is a replay up to that instant. */
 const AGAIN_MS = 2_000;
 
 export function LossNote({ node }: { readonly node: string }) {

@@ -51,7 +51,6 @@ function choose(what: Parameters<typeof select>[0]) {
   };
 }
 
-/** Its class shows its power, and that time waits for it. */
 function Device(
   { name, label, box, children }: {
     readonly name: string;
@@ -143,7 +142,6 @@ function LargeHost(
 }
 
 interface GaugesProps {
-  /** The gauges stay; their figures and shares change. */
   readonly gauges: ReadonlySignal<readonly Gauge[]>;
   readonly width: number;
 }
@@ -271,7 +269,6 @@ function Load({ node, box }: { readonly node: Node; readonly box: Box }) {
     : <text class="quiet" x={box.w - 8} y="21" text-anchor="end">{state}</text>;
 }
 
-/** 1.5 to 7, by the share of the bandwidth. */
 function widthOf(flowing: number, bitsPerSecond: number): number {
   const share = Math.min(1, flowing / bitsPerSecond);
   return share === 0 ? 1.5 : halves(2 + 5 * Math.sqrt(share));
@@ -369,7 +366,6 @@ function pointAt(points: CableLine["points"], share: number): readonly [number, 
   return points.at(-1)!;
 }
 
-/** Between two shares of the way, with the bends in between. */
 function partOf(points: CableLine["points"], from: number, to: number): CableLine["points"] {
   const ways = [0];
   for (const [i, [x, y]] of points.slice(1).entries()) {

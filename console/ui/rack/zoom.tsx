@@ -10,7 +10,6 @@ interface Area {
   readonly scale: number;
 }
 
-/** Pixels for a unit of the drawing: more only makes letters large. */
 const FIT_MAX = 1.25, SCALE_MAX = 2;
 const BUTTONS_PX = 36;
 const STEP = 1.25;

@@ -17,7 +17,6 @@ function Chart(
     readonly title: string;
     readonly file: string;
     readonly most: number;
-    /** Full to the first, paler to the second. */
     readonly bars: (row: MethodRow) => readonly [number, number];
     readonly figure: (row: MethodRow) => string;
   },

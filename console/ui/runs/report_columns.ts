@@ -35,12 +35,10 @@ function column<Row>(
   return { name, raw, text, isFigure: format !== undefined, isShown };
 }
 
-/** Shown where rows differ. */
 function differing<Row>(name: string, raw: (row: Row) => string): Draft<Row> {
   return column(name, raw, undefined, (rows) => new Set(rows.map(raw)).size > 1);
 }
 
-/** Shown where a row has more than none. */
 function counted<Row>(
   name: string,
   raw: (row: Row) => number | null,

@@ -83,7 +83,6 @@ function scalarsOf({ items }: YAMLMap): Record<string, string> {
   return Object.fromEntries(items.map(({ key, value }) => [sourceOf(key), sourceOf(value)]));
 }
 
-/** As written; "" for anything else than a scalar. */
 function sourceOf(node: unknown): string {
   return isScalar(node) ? node.source ?? "" : "";
 }

@@ -132,7 +132,6 @@ function Problems(
 
 interface Source {
   readonly text: string;
-  /** A scenario with the same begin of paths. */
   readonly like?: string;
   readonly title: string;
   readonly about: string;
@@ -160,7 +159,6 @@ function choicesIn(label: string) {
   });
 }
 
-/** By the name of its source: kept while the user visits its run. */
 const edits = signal<ReadonlyMap<string, string>>(new Map());
 
 function edit(name: string, text: string | undefined): void {

@@ -17,7 +17,6 @@ interface KeptCheck extends Checked {
 }
 
 const KEPT_MAX = 100;
-/** Their change changes the results. */
 const CHECKERS = [
   "console/rack/own/types/check_types.ts",
   "console/rack/own/types/compile_main.ts",
@@ -67,7 +66,6 @@ function pathOf(key: string): string {
   return `${cacheFolder("types")}/checked-${key}.json`;
 }
 
-/** A damaged file counts as none. */
 function keptIn(text: string): KeptCheck | undefined {
   try {
     const { own, problems, modules, content } = JSON.parse(text) as Partial<KeptCheck>;

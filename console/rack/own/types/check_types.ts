@@ -68,7 +68,6 @@ export async function ownFilesOf(programs: readonly string[]): Promise<string[]>
 
 type Group = Pick<TypesJob, "programs" | "configs">;
 
-/** Programs with one `deno.json` are compiled alike. */
 function byConfig(programs: readonly string[]): readonly Group[] {
   const groups = Map.groupBy(programs.toSorted(), (file) => JSON.stringify(configsAbove(file)));
   return [...groups].map(([configs, programs]) => ({ configs: JSON.parse(configs), programs }));

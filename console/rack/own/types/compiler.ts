@@ -34,7 +34,6 @@ interface Config {
   readonly wrong: readonly ts.Diagnostic[];
 }
 
-/** Where `deno.json` says nothing else. */
 const DEFAULTS: ts.CompilerOptions = {
   strict: true,
   noImplicitOverride: true,
@@ -213,7 +212,6 @@ function absolute({ imports, scopes }: Json, base: URL): ImportMap {
   };
 }
 
-/** Undefined where the file is missing, or no file. */
 function fileOf(name: string, from: string, { imports, scopes }: ImportMap): string | undefined {
   if (/^\.{1,2}\//.test(name)) {
     // As a bundler takes a name: as text, or as a URL.
@@ -228,7 +226,6 @@ function fileOf(name: string, from: string, { imports, scopes }: ImportMap): str
   return pathOf(name) ?? (isFile(name) ? name : undefined);
 }
 
-/** A name that ends with `/` maps all that begin with it. */
 function placeOf(name: string, names: Names): string | undefined {
   if (Object.hasOwn(names, name)) return names[name];
   const folder = Object.keys(names).filter((each) => each.endsWith("/") && name.startsWith(each))
@@ -249,7 +246,6 @@ function plain(path: string): string {
   return parts.join("/");
 }
 
-/** Undefined where the file is missing, or `%` begins nothing that can be decoded. */
 function pathOf(url: string, base?: URL): string | undefined {
   const at = URL.parse(url, base);
   if (at?.protocol !== "file:") return undefined;

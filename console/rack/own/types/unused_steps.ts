@@ -134,7 +134,6 @@ function dropped(expression: ts.Expression, ask: Ask): void {
   if (!isKept) dropped(right, ask);
 }
 
-/** They only test a function's result for its presence. */
 const TESTS = ["filter", "some", "every", "find", "findIndex"];
 
 function isDroppedResult({ parent }: ts.ArrowFunction): boolean {
@@ -148,7 +147,6 @@ function methodOf({ expression }: ts.CallExpression): string | undefined {
   return ts.isPropertyAccessExpression(expression) ? expression.name.text : undefined;
 }
 
-/** They make no use of steps that have not begun. */
 const ASKING = ["failed", "refused", "Boolean", "String", "log"];
 
 const EQUALITY: ReadonlySet<ts.SyntaxKind> = new Set([

@@ -11,7 +11,6 @@ import { isGenerator, membersOf } from "./unused_steps.ts";
 
 interface Words {
   readonly found: string;
-  /** Absent: the compiler's sentence says it. */
   readonly expected?: string;
 }
 
@@ -92,7 +91,6 @@ function nodeAt(file: ts.SourceFile, from: number, to: number): ts.Node {
   return found;
 }
 
-/** A value that its place cannot have. */
 const OF_FIELD: ReadonlySet<number> = new Set([2322, 2375, 2412, 2820]);
 
 function fieldAt({ parent }: ts.Node): string {
@@ -100,7 +98,6 @@ function fieldAt({ parent }: ts.Node): string {
   return isField ? parent.name.getText() : "";
 }
 
-/** Its name, its argument, its `return` or a member of it is marked. */
 function valueAt(node: ts.Node): ts.Expression | undefined {
   const { parent } = node;
   if (ts.isReturnStatement(node)) return node.expression;
@@ -117,7 +114,6 @@ function takenApart(node: ts.BindingElement): ts.Expression | undefined {
   return ts.isVariableDeclaration(at) ? at.initializer : undefined;
 }
 
-/** A generator in the place of a value. */
 function steps({ compiled: { checker }, node }: Place): Words | undefined {
   const value = valueAt(node), type = value && checker.getTypeAtLocation(value);
   if (type === undefined || !isGenerator(type)) return undefined;
@@ -267,7 +263,6 @@ function flagsOf({ compiled: { checker, program } }: Place, type: ts.Type): stri
 
 const DOOR = fromFileUrl(projectFile("nodes/protocol.ts"));
 
-/** The exports of `rackmesh`; none where no program imports it. */
 function doorOf(program: ts.Program, checker: ts.TypeChecker): readonly ts.Symbol[] {
   const file = program.getSourceFile(DOOR), module = file && checker.getSymbolAtLocation(file);
   return module === undefined
