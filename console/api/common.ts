@@ -18,6 +18,7 @@ export const time = z.number().int().min(0).describe("picoseconds of virtual tim
 /** JSON has no infinity. */
 export const timeOrNever = time.nullable().describe("picoseconds of virtual time; null: never");
 
+/** The server looks the name up in the rack's own before it does anything. */
 export const name = z.string().min(1).max(NAME_LETTERS_MAX);
 
 /**

@@ -72,6 +72,7 @@ const OF_THE_RACK: ReadonlySet<string> = new Set([
   ...["recovered", "warning", "iommu-fault", "region-fenced", "region-lost", MOVED_TOPIC],
 ]);
 
+/** QP 1 is the connection manager's. */
 const CM_QPN = 1;
 
 /**

@@ -89,6 +89,7 @@ type Step = Pick<Answers, "position" | "reading"> & { readonly confirmed: number
 const CONNECTION_PSNS = 2 ** 16;
 const ARRIVALS_MAX = 16_384;
 
+/** For an operation with an answer of its own, its packets up to the last. */
 const ACKNOWLEDGED: ReadonlySet<Operation> = new Set(
   OPCODE_ROWS.filter(({ operation, position, direction }) =>
     direction === "request" && (ANSWERS[operation] === "acknowledge" || position === "first")

@@ -76,6 +76,7 @@ export function receive(direction: Direction, { frame, time }: FrameSeen): strin
   if (isLost(found)) doubtNext(direction, { place, time });
   found.received++;
   if (found.received >= direction.copies) onItsWay.splice(place, 1);
+  // Earlier frames that may be lost can no longer arrive.
   onItsWay.splice(0, passed.length, ...passed.filter((each) => !isLost(each)));
   // A duplicate arrives soon or not at all.
   if (direction.copies > 1) direction.onItsWay = withoutOld(onItsWay);

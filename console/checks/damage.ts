@@ -7,6 +7,7 @@ import type { RackPlan } from "../../fabric/rack/plan/plan.ts";
 import { maskOf, type Part, partOf, UNIT_BYTES, type WriteOrder } from "./values.ts";
 
 export interface Damage {
+  /** Each flips a bit of one packet's data at most. */
   readonly faults: number;
   readonly stuck: readonly { readonly offset: number; readonly bit: number }[];
 }

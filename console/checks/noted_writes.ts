@@ -81,6 +81,7 @@ export function* freedRanges(notes: readonly TimedRecord[]): Steps<Map<string, F
 export class LastFreed {
   readonly #spans: readonly { readonly from: number; readonly order: number }[];
 
+  /** @param ranges by their order. */
   constructor(ranges: readonly FreedRange[]) {
     const down = (offset: number) => offset - offset % UNIT_BYTES;
     const units = ranges.map(({ from, to, order }) => {

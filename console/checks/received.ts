@@ -10,6 +10,7 @@ import type { ImageView } from "./run_record.ts";
 import { entriesIn, type FoundEntry, objectsIn } from "./scm_objects.ts";
 
 const PENDING_TYPE = 0x5b;
+/** The last four bytes of a pending message's header are its CRC. */
 const HEADER_BYTES = 40, CRC_AT = 36, SLOTS_AT = 64;
 
 interface Write {

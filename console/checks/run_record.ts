@@ -13,6 +13,7 @@ export interface ReportSeen {
 }
 
 export interface ImageView {
+  /** Bytes [from, to). */
   read(from: number, to: number): Uint8Array;
   /** False: these bytes are as in empty memory, and need not be read. */
   touches?(from: number, to: number): boolean;
@@ -70,6 +71,7 @@ export type Steps<Result> = Generator<void, Result>;
 
 export type CheckSteps = Steps<Finding[]>;
 
+/** Runs all steps at once. */
 export function drained<Result>(steps: Steps<Result>): Result {
   for (;;) {
     const { done, value } = steps.next();

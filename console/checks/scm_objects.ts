@@ -8,6 +8,7 @@ import type { ImageView } from "./run_record.ts";
 
 export const HEADER_BYTES = 16;
 const DIRECTORY_BYTES = 65_536, ALIGNMENT = 256;
+/** A read costs more than its bytes. */
 const READ_BYTES = 4096;
 export const ENTRY_BYTES = 128;
 /** "RCKM", then the version. */

@@ -7,6 +7,7 @@
 /** The SCM writes them whole or not at all (P-41). */
 export const UNIT_BYTES = 8;
 
+/** Instants are places in the record's order of notes. */
 export interface NotedWrite {
   readonly name: string;
   readonly on: string;
@@ -34,6 +35,7 @@ export function isBefore(x: Instant, y: Instant): boolean {
   return x.node === y.node ? x.order < y.order : x.time < y.time;
 }
 
+/** Bytes [begin, end) of a unit. */
 export interface Part {
   readonly write: NotedWrite;
   readonly begin: number;

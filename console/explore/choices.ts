@@ -211,6 +211,7 @@ export class Cells {
     return this.#torn.has(cell) || this.#lines.get(cell.from) === cell;
   }
 
+  /** Cells that bytes [from, to) touch: lines by offset, then pieces. */
   in(from: number, to: number): Cell[] {
     const found: Cell[] = [];
     for (const line of this.#dirtyIn(from, to)) {

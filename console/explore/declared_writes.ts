@@ -71,6 +71,7 @@ export function writeGroups(
   }));
 }
 
+/** By these records stores to shared regions are judged as writes to SCM. */
 export function isOfRegion({ kind }: AuditRecord): boolean {
   return kind === "region" || kind === "access" || kind === "accessed";
 }

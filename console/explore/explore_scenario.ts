@@ -42,6 +42,7 @@ export interface ExploredScenario {
   readonly scenario: string;
   readonly seed: number;
   readonly explored: readonly Explored[];
+  /** All variants were explored, not only the first ones. */
   readonly isWhole: boolean;
   readonly input: string | undefined;
 }

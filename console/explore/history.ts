@@ -69,6 +69,7 @@ export function edgeOf(doneAt: Time, noticePs: Time): Time {
   return Math.max(1, doneAt - noticePs + 1);
 }
 
+/** Bytes [from, to) of SCM. */
 export interface Range {
   readonly from: number;
   readonly to: number;
@@ -78,6 +79,7 @@ export function overlaps(x: Range, y: Range): boolean {
   return x.from < y.to && y.from < x.to;
 }
 
+/** As a copy. */
 export type Readable = Pick<ImageView, "read">;
 
 export interface Memory extends Readable {
@@ -148,6 +150,7 @@ export class Pages implements Memory {
     }
   }
 
+  /** An offset at which `other` differs; undefined where it is equal. */
   firstDifference(other: Pages): number | undefined {
     for (const index of new Set([...this.#pages.keys(), ...other.#pages.keys()])) {
       const here = this.#pages.get(index) ?? NO_PAGE, there = other.#pages.get(index) ?? NO_PAGE;

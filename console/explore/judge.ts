@@ -68,6 +68,7 @@ function jointly(cells: readonly Cell[], most: number): readonly Cell[] {
   return end < 0 ? cells : cells.slice(0, end);
 }
 
+/** All ways to settle these cells. */
 export function* combinations(
   [cell, ...rest]: readonly Cell[],
   settled: Settled,

@@ -79,8 +79,10 @@ export function matrixPlaces(): MatrixPlace[] {
 }
 
 const MIXED = "./mixed_writes.ts";
+/** More than a block of the medium, and no whole number of cache lines. */
 const MESSAGE_BYTES = 300;
 
+/** Two hosts, one message, two updates or a mixture, nothing else. */
 export function matrixScenario(place: MatrixPlace): string {
   const { method, update, arch, ddio, domain, receiveBuffer, attach = "pcie" } = place;
   // A core that polls has stored a SEND's data before the READ behind it is answered; the promise of the READ alone

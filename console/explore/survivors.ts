@@ -55,6 +55,7 @@ function seenByCores(entries: readonly Entry[]): Readable {
   return cursor.image;
 }
 
+/** The run as checkers see it. */
 export function recordOf(run: RackRun, claims: boolean): RunRecord {
   return {
     plan: run.plan,

@@ -163,6 +163,7 @@ const BYTE_PLACES = [
 ] as const;
 export type BytePlace = typeof BYTE_PLACES[number];
 
+/** Bytes [from, to) of a host's SCM, of write `id` of program `by` on `node`. */
 export interface PlacedBytes {
   readonly host: string;
   readonly from: number;

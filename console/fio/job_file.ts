@@ -33,6 +33,7 @@ const INCLUDE_DEPTH_MAX = 16;
 /** fio's 4 KiB page, 1 core a program, and no limit of memory that a job could be sized by. */
 const KEYWORDS: Readonly<Record<string, string>> = { $pagesize: "4096", $ncpus: "1" };
 
+/** @throws Refusal with all that is wrong with the sections' form. */
 export async function readJobFile(path: string, world: JobFileWorld): Promise<Section[]> {
   const problems: Problem[] = [];
   const sections = sectionsOf(await linesOf(path, { world, problems }), problems);

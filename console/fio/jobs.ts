@@ -304,6 +304,7 @@ function jobOf(
   const size = take<Extent | undefined>("size", undefined);
   checkSize(size, { engine, isServer, timeBased, refuse });
   const seed = take<number | undefined>("randseed", undefined);
+  // Zeros are fio's defaults, and no limits.
   const ios = take("number_ios", 0) || undefined;
   const ioBytes = take("io_size", 0) || undefined;
   const least = Math.min(iodepth, take("iodepth_batch_complete_min", 1));

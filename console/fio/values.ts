@@ -28,6 +28,7 @@ export function percentValue(text: string): number | undefined {
   return percent >= 1 && percent <= 100 ? percent : undefined;
 }
 
+/** In µs. */
 const TIME_UNITS: Readonly<Record<string, number>> = {
   us: 1,
   usec: 1,

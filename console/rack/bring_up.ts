@@ -104,6 +104,7 @@ export async function startRack(runFile: RunFile, options: StartOptions): Promis
   const { signal } = options;
   signal?.throwIfAborted();
   const child = spawnDetached(runFilePath, options.nats);
+  // The run is registered before any process starts, so that `rack down` can always end it.
   const nodes: string[] = [];
   writeProcesses(directory, [{ name: "supervisor", kind: "supervisor", pid: child.pid, nodes }]);
   let status: Deno.CommandStatus | undefined;

@@ -110,10 +110,12 @@ export function faultsIn(text: string, path: string): ReplayedFaults {
   return { faults, writebacks, holds, linkFaults, morePrograms };
 }
 
+/** {@link readFaultLines} parses it. */
 export function programLine({ on, run, at, options }: ProgramScenario): string {
   return JSON.stringify({ at, action: "program", nodes: [on], run, options });
 }
 
+/** {@link readFaultLines} parses it. */
 export function writebackLine({ at, node, from, to, buffered, data }: WritebackPlan): string {
   return JSON.stringify({
     at,

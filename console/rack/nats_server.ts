@@ -75,6 +75,7 @@ exec "$0" -c "$1" 3<&-
 
 const FIRST_ATTEMPTS = 5;
 const KEEP_UP_ATTEMPTS = 10;
+/** A user can see the effect of a killed server. */
 const KEEP_UP_WAIT_MS = 300;
 /**
  * With a thread per core, the server wakes a second one for each message that finds it idle: a
@@ -179,6 +180,7 @@ export class NatsServer implements Broker {
   #port: number | undefined;
   #asked = 0;
   #process: Deno.ChildProcess | undefined;
+  /** SIGKILL is no defect of the server. */
   #wasKilled = false;
   #exited: Promise<void> = Promise.resolve();
 

@@ -63,6 +63,7 @@ export interface PrepareOptions extends VariantChoices {
   readonly programs?: readonly ProgramScenario[];
   /** Besides the scenario's; no choice changes them, and paths are absolute. */
   readonly morePrograms?: readonly ProgramScenario[];
+  /** Undefined leaves the program out. */
   readonly change?: (program: ProgramScenario) => ProgramScenario | undefined;
 }
 

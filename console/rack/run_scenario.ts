@@ -43,6 +43,7 @@ interface VariantRunOptions extends RunManner {
   readonly delayMsMax?: number;
   /** Variants that run at once, as processes; default: `LANES`. */
   readonly lanes?: number;
+  /** Does not exist yet; default: a new one among the kept runs. */
   readonly directory?: string | undefined;
   readonly onStart?: (run: NewRun & { readonly seed: number }) => void;
   /** Called before captures are written and recordings removed. */

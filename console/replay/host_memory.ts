@@ -40,6 +40,7 @@ export interface HostAt {
 
 export class HostMemory {
   readonly at: Time;
+  /** Undefined without power. */
   readonly life: Life | undefined;
   readonly #record: MemoryRecord;
   readonly #config: HostPlan;
@@ -230,6 +231,7 @@ export class HostMemory {
     return found.reverse();
   }
 
+  /** @param since when the line became durable. */
   resting(line: number, since: Time): Omit<Cell, "write"> {
     const queued = this.#queued.get(line);
     // Bytes that survive in a cache are durable before the controller has them.

@@ -26,6 +26,7 @@ export class Numbers {
     return this.#values![index]!;
   }
 
+  /** The values ascend. */
   countBelow(limit: number): number {
     let low = 0, high = this.length;
     while (low < high) {

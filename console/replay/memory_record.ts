@@ -11,6 +11,7 @@ const PAGE_BYTES = 4_096;
 export class Landing {
   readonly offset: number;
   readonly length: number;
+  /** Infinity: never. */
   doneAt: Time = Infinity;
   #bytes: Uint8Array | undefined;
   #place = 0;

@@ -16,6 +16,7 @@ export interface SeenStretch {
   readonly lengthOf: (head: Uint8Array<ArrayBuffer>) => number;
 }
 
+/** In [from, to], in order. */
 export function seenIn(recording: Recording, from: Time, to: Time): SeenStretch {
   const { steps, job: { plan } } = recording;
   const places = nodeIndexes(plan.nodes);

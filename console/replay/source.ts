@@ -30,6 +30,7 @@ export interface ReplaySource {
 
 /** How much has been read: of a rack that is up for long, only new orders are. */
 export interface OrdersRead {
+  /** The record's bytes before this are final. */
   from: number;
   /** Numbers of the orders after them. */
   counters: ReadonlySet<number>;

@@ -87,6 +87,7 @@ export interface Served {
   readonly counters: Counters;
 }
 
+/** None for a run without hints. */
 export function hintRows(
   { label: variant, plan }: Pick<Prepared, "label" | "plan">,
   outcome: Reported,

@@ -3,6 +3,7 @@ import type { RunReport } from "./method_report.ts";
 
 type ProgramResult = RunReport["results"][number];
 
+/** Times in ps. */
 interface AppendResult {
   readonly to: string;
   readonly update: string;
@@ -18,6 +19,7 @@ interface AppendResult {
   readonly error?: string;
 }
 
+/** Times in ps. */
 interface LogResult {
   readonly name: string;
   readonly method: string;

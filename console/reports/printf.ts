@@ -1,5 +1,6 @@
 /** Of printf(3) what other programs' formats need. */
 
+/** `%-7s` */
 export function left(value: string | number, width: number): string {
   return String(value).padEnd(width);
 }

@@ -8,6 +8,7 @@ import type { RunReport } from "./method_report.ts";
 
 type ProgramResult = RunReport["results"][number];
 
+/** Rates in bit/s, times in ps. */
 interface BulkResult {
   readonly program: "bulk";
   readonly status: string;

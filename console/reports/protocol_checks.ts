@@ -58,6 +58,7 @@ export interface EndedRack {
 export interface EndedHost {
   /** Begin of its last life: 0 where it kept its power; undefined where it has none. */
   readonly since: Time | undefined;
+  /** Without power, as the failure has left it. */
   readonly memory: Readable;
   readonly log?: MemoryLog;
 }

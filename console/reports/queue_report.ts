@@ -61,6 +61,7 @@ type Card =
     readonly queuePlan?: QueuePlan;
   };
 
+/** None for a run without queues of interest. */
 export function queueRows(
   { label: variant, plan }: Pick<Prepared, "label" | "plan">,
   outcome: Reported,

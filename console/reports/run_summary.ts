@@ -107,6 +107,7 @@ export type RunFileKind =
   | "memory"
   | "other";
 
+/** They hold the credentials of a rack's broker. */
 const SECRET = /(^|\/)(supervisor\.json|nats-server\.conf)$/;
 const KINDS: readonly (readonly [RegExp, RunFileKind])[] = [
   [/(^|\/)report\.json$/, "report"],

@@ -37,6 +37,7 @@ export function sourceOf(
   return { path, base, text, ...readScenarioOf(text, path) };
 }
 
+/** Larger than any that a person or a program writes. */
 const SCENARIO_BYTES_MAX = 4 << 20;
 
 /** A pipe can be read only once. */

@@ -19,6 +19,7 @@ export interface ListenOptions {
 
 export interface Place {
   readonly port: number;
+  /** As a browser writes them; the first one is for people. */
   readonly origins: readonly string[];
 }
 

@@ -101,6 +101,7 @@ export const place = signal<Place>({ view: "rack", more: {} });
 export const view = computed(() => place.value.view);
 export const run = computed(() => place.value.run);
 export const selection = computed(() => place.value.select);
+/** Undefined: now. */
 export const instant = computed(() => place.value.at);
 export const isPast = computed(() => instant.value !== undefined);
 
@@ -154,6 +155,7 @@ export function select(what: Selection | undefined): void {
   go({ select: what });
 }
 
+/** @param at undefined: now. */
 export function lookAt(at: Time | undefined): void {
   go({ at });
 }

@@ -16,6 +16,7 @@ export type MayHave = (at: number, bytes: Uint8Array) => boolean;
 export interface LineOp {
   readonly name: string;
   readonly op: "load" | "store" | "add" | "compare-swap" | "lose";
+  /** Bytes [from, from + length) of the line. */
   readonly from: number;
   readonly length: number;
   readonly bytes?: Uint8Array | undefined;
@@ -27,6 +28,7 @@ export interface LineOp {
   readonly isPossible?: boolean;
 }
 
+/** State of a byte; `PERSISTENT`: as at home's power failure. */
 const PERSISTENT = 0, KNOWN = 1, ANYTHING = 2;
 
 interface Bytes {

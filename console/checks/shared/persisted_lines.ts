@@ -60,6 +60,7 @@ interface Touch {
 class Word {
   readonly #unit: number;
   readonly #touches: Touch[] = [];
+  /** By touch: when the last of those up to it had its answer. */
   readonly #answeredBy: Time[] = [];
   readonly #unanswered: Touch[] = [];
   readonly #unknownUntil: Time[] = [];
@@ -84,6 +85,7 @@ class Word {
     this.#unknownUntil.push(Math.max(this.#unknownUntil.at(-1) ?? -1, until));
   }
 
+  /** `unknown`: any content is possible. */
   at(at: Time): WriteOrder | "unknown" {
     if (this.#last?.at !== at) this.#last = { at, found: this.#orderAt(at) };
     return this.#last.found;

@@ -49,6 +49,7 @@ export function unitOf(cells: readonly Pick<Cell, "length">[]): Coverage["unit"]
 
 const NUMBERS = { 2: "two", 3: "three", 4: "four" } as const;
 
+/** `at 3 instants every three of 512 words in every combination, …` */
 export function coveredText({ instants, cells, unit, strength, inOrder, aside }: Covered): string {
   const all = `${cells} ${unit}`;
   const parts = [

@@ -19,6 +19,7 @@ export const STRENGTHS = [2, 3, 4] as const;
 export type Strength = typeof STRENGTHS[number];
 
 const UNFOLDED_MAX = 40_000;
+/** Combinations × rows for which the greedy search takes a second or so. */
 const WORK_MAX = 4_000_000;
 const CANDIDATES = { least: 3, most: 24, combinations: 400_000 } as const;
 const FOLDINGS_MAX = 3;

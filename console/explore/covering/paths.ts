@@ -34,6 +34,7 @@ export function forEachPath(options: { readonly most: number }, run: Run): Paths
   }));
 }
 
+/** Runs the steps to their end. */
 export function toItsEnd<T>(steps: Generator<undefined, T>): T {
   for (;;) {
     const { done, value } = steps.next();
@@ -158,6 +159,7 @@ function areFew(
   return true;
 }
 
+/** The engine's stack has room for so many arguments of a call. */
 const CHUNK = 8192;
 const UNIT_BITS = 16;
 

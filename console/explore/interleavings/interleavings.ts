@@ -44,6 +44,7 @@ export interface Turned {
   readonly holds: readonly Held[];
   /** The second step came first in it. */
   readonly isTurned: boolean;
+  /** Null: the run has no end. */
   readonly found: RunRaces | null;
   readonly counterexample: Counterexample | null;
 }

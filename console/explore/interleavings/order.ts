@@ -23,6 +23,7 @@ export interface Step extends StepPlace {
   readonly note: AccessRecord;
 }
 
+/** Dependent steps of different programs, with nothing between that orders them. */
 export interface Race {
   readonly first: StepPlace;
   readonly second: StepPlace;

@@ -23,6 +23,7 @@ export interface ExploreProtocolOptions {
   readonly onProgress?: (title: string, share: number) => void;
 }
 
+/** Three of the shipped protocol's largest rack fit. */
 const STATES_MAX = 300_000;
 
 /**

@@ -31,6 +31,7 @@ export interface StrictWrite {
   readonly host: string;
   from: number;
   to: number;
+  /** When the last of its bytes is visible to cores. */
   visibleAt: Time;
   /** `wqe`: position in the send queue. Undefined for a store of a core. */
   readonly request: { readonly qpn: number; readonly wqe: number } | undefined;
@@ -88,6 +89,7 @@ export class StrictHistory {
     return this.#eras.get(host)?.findLast(({ from }) => from <= at)?.words.get(word);
   }
 
+  /** Of each other initiator: its last order that is visible before `at`. */
   *visibleBefore(at: Time, initiator: string): Generator<[initiator: string, order: number]> {
     for (const [other, visible] of this.#visible) {
       if (other === initiator) continue;

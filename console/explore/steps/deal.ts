@@ -30,7 +30,9 @@ export interface Opened {
   readonly ready: readonly Promise<unknown>[];
 }
 
+/** Much longer than dealing steps, and short enough for the wait at the end. */
 const RANGE_MS = 100;
+/** Their duration is not known. */
 const FIRST_STEPS = 4;
 const TURN_MS = 50;
 
@@ -46,6 +48,7 @@ export function turningBy(workers: readonly StepWorker[], { ready }: Opened): Tu
   return { ready, turn: (planned, lane) => workers[lane]!.turn(planned) };
 }
 
+/** Findings in the order of the steps; undefined where time has passed without one. */
 export function dealSteps(
   workers: readonly StepWorker[],
   { opening, ready }: Opened,

@@ -54,6 +54,7 @@ export interface Opening extends Pick<Verdict, "hosts" | "judgedBy" | "writes" |
   /** About so many runs show the survivors at the chosen instants; null: no host survives. */
   readonly futures: number | null;
   readonly sweeps: readonly SweepSize[];
+  /** Null where none are wanted, or this run fails. */
   readonly races: RunRaces | null;
 }
 

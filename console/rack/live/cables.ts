@@ -52,6 +52,7 @@ function readTerms({ target, action, terms }: LinkOrder) {
   throw refusal("", { found: `Found ${fault.found}`, expected: fault.expected });
 }
 
+/** Undefined without an answer. */
 export type Ask = (verb: string, body: unknown) => Promise<Answer | undefined>;
 
 const AGAIN_MS = 20;

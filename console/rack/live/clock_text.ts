@@ -14,6 +14,7 @@ export function clockDocument(clock: ClockStatus) {
     limitPs: finite(limit),
     paused,
     finished,
+    /** Null as well while time moves. */
     standsAtPs: standsAt,
     hits: [...hits],
     psPerSecond: pace,

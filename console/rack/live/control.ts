@@ -109,6 +109,7 @@ export class ControlClient {
     return await this.demand<ClockStatus>("status", {}, { ...options, repeats: true });
   }
 
+  /** Asks once; undefined where the timekeeper does not answer. */
   async statusNow(timeoutMs = ATTEMPT_MS): Promise<ClockStatus | undefined> {
     const answer = await this.attempt<ClockStatus>("status", {}, { timeoutMs });
     return answer !== undefined && "ok" in answer ? answer.ok : undefined;
@@ -172,6 +173,7 @@ export class ControlClient {
   }
 }
 
+/** In the timekeeper's view, those whose process is coming up included. */
 export const WITHOUT_POWER: ReadonlySet<MemberStatus["status"]> = new Set([
   "dead",
   "absent",

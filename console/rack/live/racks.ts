@@ -114,6 +114,7 @@ export async function withRack<T>(
 
 const LOOK_AGAIN_MS = 50;
 
+/** A request would wait for its answer in vain. */
 function watchEnd({ id, directory, supervisor }: RackUp) {
   const { promise: gone, reject } = Promise.withResolvers<never>();
   gone.catch(() => {});
@@ -154,6 +155,7 @@ export function isInContainers({ supervisor }: RackUp): boolean {
   return supervisor.pid === null;
 }
 
+/** The folder with the outputs of a host. */
 export function stateOf(rack: RackUp, host: string): string {
   const { directory } = rack;
   return isInContainers(rack) ? `${directory}/${STATES}/${partitionOf(rack, host)}` : directory;

@@ -29,6 +29,7 @@ export interface ShutDownOutcome extends Omit<ShutdownReport, "order" | "failed"
 const LOOK_AGAIN_MS = 20;
 /** The bus may lose a report, so every n-th look asks the host for those that it keeps. */
 const KEPT_EVERY = 10;
+/** After so many looks without a report, an order is given again. */
 const MISSED_MOST = 2;
 const LATE_LOOKS = 25;
 

@@ -266,6 +266,7 @@ export async function isForgotten(
     !final.reports.some(({ value }) => (value as Result | null)?.["order"] === number);
 }
 
+/** After so many polls without a report, an order is given again. */
 const MISSED_MOST = 2;
 const RESULT_AGAIN_MS = 20;
 const KEPT_EVERY = 10;

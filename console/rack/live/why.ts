@@ -18,6 +18,7 @@ export interface WarningOfCard extends CardWarning {
 
 export interface Why {
   readonly status: ClockStatus;
+  /** Forged, damaged, or beyond their sender's rights. */
   readonly refused: readonly Refused[];
   /** Empty where the run can be replayed exactly. */
   readonly inexact: readonly string[];

@@ -104,6 +104,7 @@ function absolute(file: string): string {
   return `/${file.replace(/^\/+/, "")}`;
 }
 
+/** On the first line, so that all others keep their numbers. */
 function stopping(contents: string): string {
   const at = contents.startsWith("#!") ? contents.indexOf("\n") + 1 : 0;
   return contents.slice(0, at) + STOP + contents.slice(at);

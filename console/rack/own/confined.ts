@@ -44,6 +44,7 @@ export interface ConfinedWorker {
     job: unknown,
     onProgress?: (progress: Progress) => void,
   ): Promise<Answer>;
+  /** Processor time; undefined where the process has ended. */
   usedMs(): number | undefined;
   /** It accepts no more: it has ended, or failed otherwise than in a job. */
   readonly isOver: boolean;
@@ -53,6 +54,7 @@ export interface ConfinedWorker {
   end(): Promise<void>;
 }
 
+/** Processor time between the request to stop and the answer. */
 const STOP_MS = 3_000;
 const LOOK_MS = 100;
 /** A terminal interrupts both processes at once. */

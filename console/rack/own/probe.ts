@@ -11,6 +11,7 @@ import { v8Flags } from "../../base/v8_flags.ts";
 import { killerOf } from "./confined.ts";
 import { PROBE_BEGINS } from "./frames.ts";
 
+/** Processor time. */
 const TOP_LEVEL_MS = 10_000;
 /**
  * Processor time in s after which the kernel ends the process, if it lost its parent to SIGKILL,

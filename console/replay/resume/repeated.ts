@@ -26,6 +26,7 @@ export interface RepeatOptions {
   readonly planned?: readonly FaultPlan[];
 }
 
+/** @param job the run with its faults as they happened. */
 export function repeatOf(
   { runFile, plan, orders }: Pick<ReplayJob, "runFile" | "plan" | "orders">,
   { at, withPending = false, planned = [] }: RepeatOptions,

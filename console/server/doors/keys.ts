@@ -88,6 +88,7 @@ export class Keys {
   }
 }
 
+/** 256 bits. */
 function randomText(): string {
   return crypto.getRandomValues(new Uint8Array(32)).toBase64({
     alphabet: "base64url",

@@ -180,6 +180,7 @@ export class RackWatcher {
   }
 }
 
+/** A wait of less than a second is no change. */
 function isSameHold(
   before: NonNullable<StateMessage["clock"]>,
   now: NonNullable<StateMessage["clock"]>,

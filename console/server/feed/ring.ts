@@ -68,6 +68,7 @@ export class Ring {
   }
 }
 
+/** Of several clocks the last says all; counters add up. */
 function coalesced(changes: readonly Change[]): Change[] {
   const lastClock = changes.findLastIndex(({ type }) => type === "clock");
   const lastCounters = changes.findLastIndex(({ type }) => type === "counters");

@@ -170,6 +170,7 @@ async function cut({ order, signal }: Work<"cut">): Promise<void> {
 
 const CELLS_MS = 2_000;
 
+/** The first rows are whole after seconds. */
 function byResponder(places: readonly MatrixPlace[]): MatrixPlace[] {
   const groups = (all: readonly MatrixPlace[], key: (place: MatrixPlace) => string) => [
     ...Map.groupBy(all, key).values(),

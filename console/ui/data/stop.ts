@@ -57,6 +57,7 @@ async function find(id: string, { key, what, from }: NonNullable<typeof hit.valu
   }
 }
 
+/** Asks the replay whenever a rack comes to a break. */
 export function followStop(): void {
   let asked = "";
   effect(() => {

@@ -11,6 +11,7 @@ export function isRunning({ state }: Pick<Job, "state">): boolean {
   return state === "running" || state === "ending";
 }
 
+/** Newest first. */
 export function jobsOf(kinds: readonly Kind[]): readonly Job[] {
   return jobs.value.filter(({ kind }) => kinds.includes(kind));
 }

@@ -10,6 +10,7 @@ export function saveAs(name: string, content: Blob): void {
   setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
 }
 
+/** RFC 4180. */
 export function csv(rows: readonly (readonly (string | number | boolean | null)[])[]): Blob {
   const cell = (value: string | number | boolean | null) => {
     const text = value === null ? "" : String(value);

@@ -17,6 +17,7 @@ export function toggleTheme(): void {
   localStorage.setItem(KEY, next);
 }
 
+/** Changes when the page goes from dark to light. */
 export function useTheme(): number {
   const [count, setCount] = useState(0);
   useEffect(() => {

@@ -69,6 +69,7 @@ const mapped = computed((): { readonly whole?: Range; readonly part?: Range } =>
   return { whole, ...(isPart && view.moreLines > 0 && { part: shown }) };
 });
 
+/** Of `GET /runs/{run}/memory`. */
 const LINES_MAX = 4_096;
 
 function readMaps(): void {

@@ -79,6 +79,7 @@ function Axis({ layout, height }: { readonly layout: LadderLayout; readonly heig
   );
 }
 
+/** `+3.329 µs` */
 export function sinceText(ps: Time): string {
   return ps === 0 ? "0" : `${ps < 0 ? "−" : "+"}${roughTime(Math.abs(ps))}`;
 }
