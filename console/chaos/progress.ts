@@ -102,7 +102,7 @@ function missingResults(
   const isOwnOnly = own > 0 &&
     programs.every(({ run, service }) => service || isOwnProgram(run));
   const wanted = isOwnOnly ? Math.min(count, own) : count;
-  // Or end without a result where its card failed.
+  // It may also end without a result where its card failed.
   const excused = cards.some((lives) => lives.length > 1) ? own : 0;
   const expected = lives.length > 1 ? Math.min(count, restarted) : wanted - excused;
   const reported =

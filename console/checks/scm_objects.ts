@@ -57,7 +57,7 @@ export function entryIn(bytes: Uint8Array): FoundEntry | "end" | undefined {
   };
 }
 
-/** Those of replaced objects and of replacements included. */
+/** Includes those of replaced objects and of replacements. */
 export function* entriesIn(image: ImageView, scmBytes: number): Generator<FoundEntry> {
   const directory = directoryIn(image, scmBytes);
   if (directory === undefined) return;

@@ -35,7 +35,7 @@ export interface Broker {
    * Refusals to this run, or to no known run, as far as they are known: see {@link violationIn}.
    */
   refused(run: string): Refused[];
-  /** For a connection; absent: as for a server that may be absent. */
+  /** A connection's; absent: as for a server that may be absent. */
   readonly connectTimeoutMs?: number;
 }
 

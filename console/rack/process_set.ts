@@ -23,7 +23,7 @@ export interface ProcessSetOptions {
 
 export interface LaneProcess extends Omit<ChildOptions, "logFile"> {
   readonly user: string;
-  /** Of the rack; `instance` names this life of the partition. */
+  /** The rack's; `instance` names this life of the partition. */
   readonly run: string;
   readonly runFile: string;
   readonly instance: string;

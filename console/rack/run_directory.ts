@@ -342,7 +342,7 @@ export function writeSupervisor(path: string, file: SupervisorFile): void {
 /** A letter takes up to six bytes in JSON. */
 const END_BYTES = 16 * 1024, END_TEXT_MAX = 2_000;
 
-/** For {@link writeEnd}: the disk may be full, and the reason. */
+/** Makes room for {@link writeEnd}: a full disk may be why the run ends. */
 export function reserveEnd(path: string): void {
   Deno.writeTextFileSync(`${path}/ended.room`, " ".repeat(END_BYTES), { mode: 0o600 });
 }

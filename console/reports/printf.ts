@@ -1,4 +1,4 @@
-/** Of printf(3) what other programs' formats need. */
+/** Formats of printf(3) that other programs' output needs. */
 
 /** `%-7s` */
 export function left(value: string | number, width: number): string {

@@ -39,7 +39,7 @@ export interface Planned {
 
 /** Plain data. */
 export interface Turned {
-  /** Of the rack; the last one counts. */
+  /** The rack's; the last one counts. */
   readonly runs: number;
   readonly holds: readonly Held[];
   /** The second step came first in it. */

@@ -38,7 +38,7 @@ export interface StrictWrite {
   readonly by: "core" | "card";
 }
 
-/** Of a word. The first version is the content before all writes. */
+/** The first version of a word is the content before all writes. */
 export interface Version {
   readonly value: bigint;
   readonly write: StrictWrite | undefined;

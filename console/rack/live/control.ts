@@ -27,7 +27,7 @@ export interface AskOptions {
   readonly repeats?: boolean;
   /** How long it is repeated; default: {@link PATIENCE_MS}. */
   readonly forMs?: number;
-  /** Of each attempt; default: {@link PATIENCE_MS} for a request that is sent once. */
+  /** Each attempt's; default: {@link PATIENCE_MS} for a request that is sent once. */
   readonly timeoutMs?: number;
   /** Ends the wait; the request may have arrived nevertheless. */
   readonly signal?: AbortSignal | undefined;
