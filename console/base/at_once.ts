@@ -1,4 +1,3 @@
-
 /**
  * Calls `act` for each of `items`, at most `atOnce` at a time, in their order. The first failure is
  * thrown once all calls under way have ended; no further call begins.

@@ -1,4 +1,3 @@
-
 /** Quotes a word that a shell would expand or split. */
 export function quoted(word: string): string {
   return /^[\w./:=+-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;

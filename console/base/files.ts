@@ -1,4 +1,3 @@
-
 /** Undefined where the file of `read`, or a folder of its path, does not exist. */
 export function ifThere<T>(read: () => T): T | undefined {
   try {

@@ -1,4 +1,3 @@
-
 export interface RoundsOf<Played, Result> {
   /**
    * Rounds at a time, of which one is played. With one, each is replayed before the next one is

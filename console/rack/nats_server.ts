@@ -247,6 +247,7 @@ export class NatsServer implements Broker {
         this.#options.onEvent?.(`nats-server is back, pid ${this.pid}`);
         attempt = -1;
       } catch {
+        // The log has its output; the server's clients detect its end by themselves.
       }
     }
   }

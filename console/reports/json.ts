@@ -1,4 +1,3 @@
-
 /** Null: infinity, which JSON lacks, as "never". */
 export function finite(value: number): number | null {
   return Number.isFinite(value) ? value : null;

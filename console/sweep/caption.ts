@@ -1,4 +1,3 @@
-
 /** @param command by which the picture was made; "": not known. */
 export function captionOf(
   { scenarios, seeds, commit, command }: {

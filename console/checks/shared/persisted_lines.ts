@@ -1,6 +1,6 @@
 /**
- * What a line of a region may have after home's power has failed, by the promises of flushes
- * (P-41).
+ * Contents that a line of a region may have after home's power has failed, by the promises of
+ * flushes (P-41).
  *
  * Of a word only those writes count that may be above its latest promises: a failure takes as long
  * as there were writes to the word since these, and accesses that were then under way, or were

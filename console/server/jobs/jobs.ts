@@ -188,6 +188,7 @@ async function give(child: Deno.ChildProcess, work: JobWork): Promise<void> {
     await writer.write(new TextEncoder().encode(JSON.stringify(work)));
     await writer.close();
   } catch {
+    // The process has ended, which is reported instead.
   }
 }
 
