@@ -1,24 +1,20 @@
 /**
- * The rights of a device's process, as flags of Deno: natively and in a container. It gives most of them up before it
- * loads a user's program (`giveUpRights` of `nodes/files.ts`).
+ * The rights of a device's process, as flags of Deno. It gives most of them up before it loads a
+ * user's program (`giveUpRights` of `nodes/files.ts`).
  */
 import { DEVICE_WRITES, LANE_WRITES } from "../../nodes/files.ts";
 import { v8Flags } from "../base/v8_flags.ts";
 
 const BUS_PORT = 4222;
 
-/**
- * A process that runs one device allocates little: the small young generation saves 4 MB per
- * process.
- */
+/** One device allocates little: the small young generation saves 4 MB per process. */
 export const SMALL_HEAP = "--max-semi-space-size=1";
 
-/** Of a process with several racks, in which more is allocated: 8 % of its time is saved. */
 const LANES_HEAP = "--max-semi-space-size=8";
 
 /**
  * @param url of the bus.
- * @param directory of the run; the process runs in it where it is absent.
+ * @param directory of the run; default: the process runs in it.
  */
 export function deviceRights(url: string, directory = "."): string[] {
   return rightsTo(url, { heap: SMALL_HEAP, writes: pathsIn(directory, DEVICE_WRITES) });
@@ -42,7 +38,7 @@ function rightsTo(
   url: string,
   { heap, writes }: { readonly heap: string; readonly writes: readonly string[] },
 ): string[] {
-  // A scheme that URL knows host and port of.
+  // URL knows host and port of this scheme.
   const { hostname, port } = new URL(url.replace(/^\w+:/, "http:"));
   return [
     v8Flags(heap),
