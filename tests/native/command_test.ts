@@ -176,7 +176,7 @@ describe("native programs by the command", () => {
     const path = await rig.file("native.yaml", scenario([SERVER, CLIENT]));
     const done = reportOf(await rig.run(["run", path, "--pack", "all", "--json"]));
     const run = done.directory.replace(/.*\//, "");
-    const faults = await rig.file("faults.jsonl", "");
+    const faults = await rig.file("faults.jsonl", `{"at":1,"action":"kill","node":"a"}\n`);
     const refused = [
       ["explore", path],
       ["chaos", path, "--rounds", "1"],

@@ -24,12 +24,12 @@ export function processesIn(folder: string, word = ""): number[] {
   return found;
 }
 
-/** A process may end while it is looked at. */
+/** A process may end while it is looked at, or be another user's. */
 function readable(read: () => string): string | undefined {
   try {
     return read();
   } catch (error) {
-    if (error instanceof Error && /os error 3\b/.test(error.message)) return undefined;
+    if (error instanceof Error && /os error (3|13)\b/.test(error.message)) return undefined;
     throw error;
   }
 }
