@@ -15,7 +15,11 @@ import {
   variants,
 } from "../../fabric/rack/scenario/variants.ts";
 import { readYaml } from "../../fabric/rack/scenario/yaml_source.ts";
-import { isNative, isOwnProgram, parseScenario } from "../../fabric/rack/scenario/parse_scenario.ts";
+import {
+  isNative,
+  isOwnProgram,
+  parseScenario,
+} from "../../fabric/rack/scenario/parse_scenario.ts";
 import { makePlan } from "../../fabric/rack/assembly/topology.ts";
 import { Refusal } from "../../fabric/rack/plan/problem.ts";
 import type { ReplayedFaults } from "../rack/fault_lines.ts";
