@@ -5,21 +5,26 @@
  */
 import { NEVER, type Time } from "../base/time.ts";
 import type { FarEvent, FarRow, FarState, FarTable } from "./far_card_table.ts";
-import { beginLease, type FarLease, isIdle, newFarLease, renewedBy, rideAt } from "./lease.ts";
-import type { LeaseTimes } from "./lease.ts";
 import {
-  type Access,
+  beginLease,
+  type FarLease,
+  isIdle,
+  type LeaseTimes,
+  newFarLease,
+  renewedBy,
+  rideAt,
+} from "./lease.ts";
+import type { Access, Answer, Contents } from "./access.ts";
+import {
   type AccessCounts,
   type Agent,
-  type Answer,
-  type Contents,
   type Data,
   LOST,
   type Placement,
-  WIRE_MESSAGES,
   type WireKind,
   type WireMessage,
-} from "./messages.ts";
+} from "../wire/roce/coherence_messages.ts";
+import { FORMS } from "../wire/roce/coherence_eth.ts";
 import { newOutput, type Output } from "./output.ts";
 import { rowOf } from "./table.ts";
 
@@ -259,7 +264,7 @@ function turn(
   const content = data ?? before.data;
   if (row.send !== undefined) {
     const message = messageOf(card, line, row.send);
-    if (WIRE_MESSAGES[row.send].carries) message.data = content;
+    if (FORMS[row.send].data === "line") message.data = content;
     if (row.send === "GetS" || row.send === "GetM") message.placement = farPlacement(card, line);
     out.wire.push(message);
   }

@@ -38,7 +38,9 @@ import {
   take,
 } from "./home_card_transactions.ts";
 import { heardAt } from "./lease.ts";
-import type { Access, Agent, BusMessage, Data, Placement, WireMessage } from "./messages.ts";
+import type { Access } from "./access.ts";
+import type { Agent, Data, Placement, WireMessage } from "../wire/roce/coherence_messages.ts";
+import type { BusMessage } from "../wire/host_bus/region_messages.ts";
 import type { Output } from "./output.ts";
 
 /** Whether the card can take this message now; else it stays in its queue pair. */

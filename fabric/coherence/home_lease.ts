@@ -4,7 +4,7 @@
 import { NEVER, type Time } from "../base/time.ts";
 import { loseFarCard, sayRenewed, unshare } from "./home_card.ts";
 import { type HomeCard, homeLine } from "./home_card_state.ts";
-import type { Agent } from "./messages.ts";
+import type { Agent } from "../wire/roce/coherence_messages.ts";
 import type { Output } from "./output.ts";
 
 /** When {@link homeWake} has work; NEVER if no far card was heard within its lease. */

@@ -6,7 +6,8 @@ import { assert } from "../base/assert.ts";
 import { keptCopyOf, viewOf } from "../base/slab.ts";
 import { COHERENCE_LINE_BYTES } from "../wire/roce/coherence_eth.ts";
 import { type LineChange, WHOLE_LINE } from "../wire/host_bus/line_change.ts";
-import { type Contents, type Data, LOST } from "./messages.ts";
+import type { Contents } from "./access.ts";
+import { type Data, LOST } from "../wire/roce/coherence_messages.ts";
 
 export const LINE_BYTES: Contents = {
   apply: (data, change) => applied(data, change as LineChange),

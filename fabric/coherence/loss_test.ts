@@ -8,7 +8,8 @@ import { homePlacement } from "./home_card_state.ts";
 import { hostAccess } from "./host_agent.ts";
 import { LINE_BYTES } from "./line_bytes.ts";
 import { type LineChange, WHOLE_LINE } from "../wire/host_bus/line_change.ts";
-import { type Access, type Answer, LOST } from "./messages.ts";
+import type { Access, Answer } from "./access.ts";
+import { LOST } from "../wire/roce/coherence_messages.ts";
 import { smallest } from "./mutations_testing.ts";
 import { act, deliver, deliveries, HOST, newSystem, type System } from "./system.ts";
 

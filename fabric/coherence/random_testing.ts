@@ -15,7 +15,8 @@ import { homePlacement } from "./home_card_state.ts";
 import { canEvictFromLlc, evictFromLlc, hostAccess, hostLine } from "./host_agent.ts";
 import { LINE_BYTES } from "./line_bytes.ts";
 import { type LineChange, WHOLE_LINE } from "../wire/host_bus/line_change.ts";
-import { type Access, type Answer, type Data, LOST } from "./messages.ts";
+import type { Access, Answer } from "./access.ts";
+import { type Data, LOST } from "../wire/roce/coherence_messages.ts";
 import {
   act,
   deliver,

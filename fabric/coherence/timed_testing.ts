@@ -16,7 +16,8 @@ import { cardLost, hostAccess, hostLine } from "./host_agent.ts";
 import { cardLostAt, type LeaseTimes } from "./lease.ts";
 import { LINE_BYTES } from "./line_bytes.ts";
 import { type LineChange, WHOLE_LINE } from "../wire/host_bus/line_change.ts";
-import type { Access, Answer, Data } from "./messages.ts";
+import type { Access, Answer } from "./access.ts";
+import type { Data } from "../wire/roce/coherence_messages.ts";
 import type { Output } from "./output.ts";
 import {
   act,

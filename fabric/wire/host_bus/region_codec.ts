@@ -4,15 +4,16 @@
  * FIRST_REGION_CODE} are its own.
  */
 import type { LineChange } from "./line_change.ts";
-import { BUS_MESSAGES, LOST } from "../../coherence/messages.ts";
-import { COHERENCE_LINE_BYTES } from "../roce/coherence_eth.ts";
 import {
+  BUS_MESSAGES,
   FAR_OPS,
   FAR_RESULTS,
   type FarAccess,
   isBusKind,
   type RegionMessage,
 } from "./region_messages.ts";
+import { LOST } from "../roce/coherence_messages.ts";
+import { COHERENCE_LINE_BYTES } from "../roce/coherence_eth.ts";
 import { isBytes, isCount } from "./rnic_command_shape.ts";
 
 /** First element of the array. A number's meaning never changes. */

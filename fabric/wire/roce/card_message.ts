@@ -1,17 +1,23 @@
 /**
- * Messages between coherent cards ↔ header and payload of a packet (C-02): those of the protocol's tables
- * (`fabric/coherence/messages.ts`) and those of the cards' firmware (`control_messages.ts`). `FORMS`
+ * Messages between coherent cards (`coherence_messages.ts`) ↔ header and payload of a packet (C-02). `FORMS`
  * (`coherence_eth.ts`) has the form of a command's header and payload; a decoded message encodes to the
  * same bytes.
  */
 import { assert } from "../../base/assert.ts";
 import { readFields, sizeOf, writeFields } from "../../base/fields.ts";
 import { allocate, copyOf, keptCopyOf, viewOf } from "../../base/slab.ts";
-import type { ControlMessage } from "../../coherence/control_messages.ts";
+import {
+  type CardMessage,
+  type ControlMessage,
+  isControlKind,
+  LOST,
+  type Placement,
+  type WireMessage,
+} from "./coherence_messages.ts";
 import type { LineChange } from "../host_bus/line_change.ts";
-import { LOST, type Placement, WIRE_MESSAGES, type WireMessage } from "../../coherence/messages.ts";
 import {
   COHERENCE_CHANGES,
+  COHERENCE_CODES,
   COHERENCE_COMMANDS,
   COHERENCE_LINE_BYTES,
   COHERENCE_PAYLOAD_FIELDS,
@@ -26,9 +32,6 @@ import {
   coherencePayloadName,
   FORMS,
 } from "./coherence_eth.ts";
-
-/** A message between two cards. */
-export type CardMessage = WireMessage | ControlMessage;
 
 /** A packet's fields beside the message. */
 export interface CardContext {
@@ -57,13 +60,6 @@ export interface CardMessageRefusal {
   readonly expected: string;
 }
 
-/** Command codes with their class, by the message's name. */
-const CODES = Object.fromEntries(
-  (Object.keys(COHERENCE_COMMANDS) as CoherenceClass[]).flatMap((operation) =>
-    COHERENCE_COMMANDS[operation].map((kind, command) => [kind, { operation, command }])
-  ),
-) as Readonly<Record<CoherenceCommand, { operation: CoherenceClass; command: number }>>;
-
 /**
  * Limit of physical addresses on every machine with this bus; a line's number is then a safe
  * integer.
@@ -88,7 +84,7 @@ export function isCardRefusal(
  */
 export function encodeCardMessage(message: CardMessage, context: CardContext): CardPacket {
   const { kind } = message, form = FORMS[kind];
-  const { operation, command } = CODES[kind];
+  const { operation, command } = COHERENCE_CODES[kind];
   const placement = "placement" in message ? message.placement : undefined;
   const isPlaced = placement !== undefined;
   assert(
@@ -237,7 +233,7 @@ function checkFields(kind: CoherenceCommand, header: CoherenceEth): CardMessageR
     return refusal("state", COHERENCE_STATES[state] ?? state, `${form.state} of ${kind}`);
   }
   if (!stamped && stamp !== 0n) return refusal("stamp", stamp, "0 where it is not stamped");
-  if (stamped && !(kind in WIRE_MESSAGES)) return refusal("stamped", true, `false of ${kind}`);
+  if (stamped && isControlKind(kind)) return refusal("stamped", true, `false of ${kind}`);
   const tooLate = checkWide("stamp", stamp);
   if (tooLate !== undefined) return tooLate;
   const permitted = form.data !== "none" ? 1 : kind === "Registered" ? 2 : 0;
@@ -327,11 +323,9 @@ function messageOf(
   { header, payload }: CardPacket,
 ): DecodedCardMessage {
   const { region, transaction } = header;
-  if (kind in WIRE_MESSAGES) {
-    const message = wireMessage(kind as WireMessage["kind"], { header, payload });
-    return { message, region, transaction };
-  }
-  const message = controlMessage(kind as ControlMessage["kind"], { header, payload });
+  const message = isControlKind(kind)
+    ? controlMessage(kind, { header, payload })
+    : wireMessage(kind, { header, payload });
   return { message, region, transaction };
 }
 

@@ -27,7 +27,8 @@ import {
   restartHost,
 } from "../../../fabric/coherence/host_agent.ts";
 import { LINE_BYTES as CONTENTS } from "../../../fabric/coherence/line_bytes.ts";
-import { type Answer, type Data, LOST } from "../../../fabric/coherence/messages.ts";
+import type { Answer } from "../../../fabric/coherence/access.ts";
+import { type Data, LOST } from "../../../fabric/wire/roce/coherence_messages.ts";
 import { newOutput, type Output } from "../../../fabric/coherence/output.ts";
 import type { HostTiming } from "../../../fabric/rack/plan/plan.ts";
 import { type LineMessage, lineOf } from "../../../fabric/wire/host_bus/region_messages.ts";

@@ -16,7 +16,7 @@ import { type HomeCard, newHomeCard } from "../../../fabric/coherence/home_card_
 import { HOME_TABLE } from "../../../fabric/coherence/home_card_table.ts";
 import { LINE_BYTES as CONTENTS } from "../../../fabric/coherence/line_bytes.ts";
 import type { LineChange } from "../../../fabric/wire/host_bus/line_change.ts";
-import type { Answer } from "../../../fabric/coherence/messages.ts";
+import type { Answer } from "../../../fabric/coherence/access.ts";
 import { newOutput, type Output } from "../../../fabric/coherence/output.ts";
 import type { LineMessage } from "../../../fabric/wire/host_bus/region_messages.ts";
 import type { MemorySystem } from "../memory/memory_system.ts";

@@ -18,10 +18,10 @@ import {
 import { farNextAt, farWake } from "../../../fabric/coherence/far_lease.ts";
 import type { FarTable } from "../../../fabric/coherence/far_card_table.ts";
 import { LINE_BYTES } from "../../../fabric/coherence/line_bytes.ts";
-import type { ControlMessage } from "../../../fabric/coherence/control_messages.ts";
+import type { ControlMessage, WireMessage } from "../../../fabric/wire/roce/coherence_messages.ts";
 import { formatAddress } from "../../../fabric/trace/describe.ts";
-import type { Answer, WireMessage } from "../../../fabric/coherence/messages.ts";
-import { WIRE_MESSAGES } from "../../../fabric/coherence/messages.ts";
+import type { Answer } from "../../../fabric/coherence/access.ts";
+import { COHERENCE_CODES } from "../../../fabric/wire/roce/coherence_eth.ts";
 import { newOutput, type Output } from "../../../fabric/coherence/output.ts";
 import { JUDGE_PLAN, type SharedRegion } from "../../../fabric/rack/plan/shared_region.ts";
 import { Fifo } from "../../../fabric/base/fifo.ts";
@@ -199,7 +199,7 @@ function send(
 ): void {
   if (message.kind === "Hello") return beginGreeting(device, { coherence, far }, message);
   if (message.kind === "Put") coherence.counters.evictions++;
-  if (WIRE_MESSAGES[message.kind].class === "REQ") far.outbox.push(message);
+  if (COHERENCE_CODES[message.kind].operation === "coherence-request") far.outbox.push(message);
   else sendTo(device, { coherence, link: far.link }, message);
 }
 

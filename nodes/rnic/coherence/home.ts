@@ -21,16 +21,19 @@ import { homeNextAt, homeWake } from "../../../fabric/coherence/home_lease.ts";
 import { LINE_BYTES } from "../../../fabric/coherence/line_bytes.ts";
 import {
   type BusMessage,
-  type LOST,
-  WIRE_MESSAGES,
-  type WireMessage,
-} from "../../../fabric/coherence/messages.ts";
+  type LineMessage,
+  lineOf,
+} from "../../../fabric/wire/host_bus/region_messages.ts";
+import type {
+  ControlMessage,
+  LOST,
+  WireMessage,
+} from "../../../fabric/wire/roce/coherence_messages.ts";
+import { COHERENCE_CODES } from "../../../fabric/wire/roce/coherence_eth.ts";
 import { newOutput, type Output } from "../../../fabric/coherence/output.ts";
 import type { Tables } from "../../../fabric/coherence/tables.ts";
 import { PORTS } from "../../../fabric/node.ts";
 import { REGION_LINE_BYTES, type SharedRegion } from "../../../fabric/rack/plan/shared_region.ts";
-import { type LineMessage, lineOf } from "../../../fabric/wire/host_bus/region_messages.ts";
-import type { ControlMessage } from "../../../fabric/coherence/control_messages.ts";
 import type { RocePacket } from "../../../fabric/wire/roce/packet.ts";
 import { type CardLink, type Coherence, countOne, type HomeEnd } from "./state/coherence_state.ts";
 import { type Device, raiseEvent, sendReply } from "../state/device.ts";
@@ -168,7 +171,7 @@ export function takeOfFar(
   message: WireMessage,
 ): void {
   const region = regionAt(home.regions, message.line);
-  const isOfLine = WIRE_MESSAGES[message.kind].class === "REQ";
+  const isOfLine = COHERENCE_CODES[message.kind].operation === "coherence-request";
   const isInside = region === regionAt(home.regions, message.line + (message.lines ?? 1) - 1);
   // A card without a part in the region may not access its lines.
   if (

@@ -8,7 +8,9 @@ import { dirtyInLocalCache } from "../../../fabric/coherence/home_card.ts";
 import { NEVER, type Time } from "../../../fabric/base/time.ts";
 import { farLine } from "../../../fabric/coherence/far_card.ts";
 import { type HomeCard, homeLine } from "../../../fabric/coherence/home_card_state.ts";
-import { type BusKind, LOST, NONE } from "../../../fabric/coherence/messages.ts";
+import type { BusKind, LineMessage } from "../../../fabric/wire/host_bus/region_messages.ts";
+import { LOST } from "../../../fabric/wire/roce/coherence_messages.ts";
+import { NONE } from "../../../fabric/coherence/home_card_table.ts";
 import {
   DIRECTORY_CONTENT,
   directoryAt,
@@ -16,7 +18,6 @@ import {
   REGION_LINE_BYTES,
   type SharedRegion,
 } from "../../../fabric/rack/plan/shared_region.ts";
-import type { LineMessage } from "../../../fabric/wire/host_bus/region_messages.ts";
 import { noteInJournal } from "../dma/journal.ts";
 import type { HomeEnd } from "./state/coherence_state.ts";
 import type { Device } from "../state/device.ts";

@@ -13,17 +13,15 @@ import { LINE_BYTES } from "../../../fabric/coherence/line_bytes.ts";
 import {
   BUS_MESSAGES,
   type BusKind,
-  type Data,
-  LOCAL_CACHE,
-  LOST,
-} from "../../../fabric/coherence/messages.ts";
+  type LineMessage,
+} from "../../../fabric/wire/host_bus/region_messages.ts";
+import { type Data, LOCAL_CACHE, LOST } from "../../../fabric/wire/roce/coherence_messages.ts";
 import type { RnicPlan } from "../../../fabric/rack/plan/plan.ts";
 import {
   directoryAt,
   SCM_BASE,
   type SharedRegion,
 } from "../../../fabric/rack/plan/shared_region.ts";
-import type { LineMessage } from "../../../fabric/wire/host_bus/region_messages.ts";
 import { createJournal } from "../dma/journal.ts";
 import type { HomeEnd } from "./state/coherence_state.ts";
 import type { Device } from "../state/device.ts";

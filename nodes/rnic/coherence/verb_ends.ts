@@ -1,6 +1,6 @@
 /** Ends of accesses of agent 0 that verbs and DMA have begun (`verbs.ts`). */
 import { farLine } from "../../../fabric/coherence/far_card.ts";
-import type { Answer } from "../../../fabric/coherence/messages.ts";
+import type { Answer } from "../../../fabric/coherence/access.ts";
 import { lineOf } from "../../../fabric/wire/host_bus/region_messages.ts";
 import { answerTask } from "../dma/region_lines.ts";
 import type { HomeEnd } from "./state/coherence_state.ts";

@@ -1,6 +1,6 @@
 /** Ordinary RDMA and DMA on lines of a shared region: accesses of agent 0, home's local cache (decision 6). */
 import { homeAccess } from "../../../fabric/coherence/home_card.ts";
-import type { Access } from "../../../fabric/coherence/messages.ts";
+import type { Access } from "../../../fabric/coherence/access.ts";
 import type { Device } from "../state/device.ts";
 import { actAtHome } from "./home.ts";
 

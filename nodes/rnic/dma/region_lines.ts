@@ -9,7 +9,7 @@
  */
 import { LINE_BYTES } from "../../../fabric/wire/host_bus/coherent.ts";
 import { type LineChange, WHOLE_LINE } from "../../../fabric/wire/host_bus/line_change.ts";
-import type { Answer } from "../../../fabric/coherence/messages.ts";
+import type { Answer } from "../../../fabric/coherence/access.ts";
 import type { CoherentPort, LineTask, PortWrite } from "../state/coherent_port_state.ts";
 import type { Device } from "../state/device.ts";
 import type { Region } from "../state/memory.ts";

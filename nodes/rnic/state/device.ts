@@ -37,7 +37,7 @@ import { type CoherentPort, type LineTask, sendBehindWrites } from "./coherent_p
 import type { Hints } from "../hints/state/hint_state.ts";
 import type { Coherence } from "../coherence/state/coherence_state.ts";
 import type { Tables } from "../../../fabric/coherence/tables.ts";
-import type { Access, Answer } from "../../../fabric/coherence/messages.ts";
+import type { Access, Answer } from "../../../fabric/coherence/access.ts";
 import type { PacketFrame, RocePacket } from "../../../fabric/wire/roce/packet.ts";
 import type { DueEvent, MemoryWait, Paging } from "./paging_state.ts";
 import type { TranslationTable } from "./translation_table.ts";

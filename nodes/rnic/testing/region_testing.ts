@@ -14,7 +14,8 @@ import {
 } from "../../../fabric/coherence/host_agent.ts";
 import { LINE_BYTES } from "../../../fabric/coherence/line_bytes.ts";
 import { type LineChange, WHOLE_LINE } from "../../../fabric/wire/host_bus/line_change.ts";
-import type { Answer, LOST } from "../../../fabric/coherence/messages.ts";
+import type { Answer } from "../../../fabric/coherence/access.ts";
+import type { LOST } from "../../../fabric/wire/roce/coherence_messages.ts";
 import { newOutput, type Output } from "../../../fabric/coherence/output.ts";
 import {
   REGION_LINE_BYTES,

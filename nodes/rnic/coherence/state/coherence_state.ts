@@ -8,7 +8,11 @@ import type { LineStateRecord } from "../../../../fabric/audit.ts";
 import type { Time } from "../../../../fabric/base/time.ts";
 import type { FarCard } from "../../../../fabric/coherence/far_card.ts";
 import type { HomeCard } from "../../../../fabric/coherence/home_card_state.ts";
-import type { Agent, WireKind, WireMessage } from "../../../../fabric/coherence/messages.ts";
+import type {
+  Agent,
+  WireKind,
+  WireMessage,
+} from "../../../../fabric/wire/roce/coherence_messages.ts";
 import type { SharedRegion } from "../../../../fabric/rack/plan/shared_region.ts";
 import type { CoherenceClass } from "../../../../fabric/wire/roce/coherence_eth.ts";
 import type { RocePacket } from "../../../../fabric/wire/roce/packet.ts";
