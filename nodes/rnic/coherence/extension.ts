@@ -7,8 +7,16 @@ import { deregisterRegion, moveRegion, registerRegion } from "./commands.ts";
 import { takeFarAccess } from "./far.ts";
 import { takeLineMessage } from "./home.ts";
 import { keepLocalCache } from "./kept_lines.ts";
-import { coherenceWakeAt, serveCoherence } from "./serve.ts";
+import { takeGreeting } from "./receive_message.ts";
+import {
+  cardQueuePairFailed,
+  coherenceSlots,
+  coherenceWakeAt,
+  createCoherence,
+  serveCoherence,
+} from "./serve.ts";
 import { coherenceStatistics } from "./statistics.ts";
+import { accessLine } from "./verbs.ts";
 
 export const COHERENCE = {
   isOf: ({ shared }) => shared !== undefined,
@@ -25,6 +33,9 @@ export const COHERENCE = {
       if (device.coherence !== undefined) takeLineMessage(device, device.coherence, message);
     },
   },
+  upcalls: { cardQueuePairFailed, takeGreeting, accessLine },
+  slots: coherenceSlots,
+  start: (device) => device.coherence = createCoherence(device),
   step: (device) => {
     if (device.coherence !== undefined) serveCoherence(device, device.coherence);
   },

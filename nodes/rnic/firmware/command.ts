@@ -46,9 +46,8 @@ import { freeQueues, freeSlot, installQueue, leaveSlot, removeQueue } from "../q
 import { DONE, noQueueLeft, noSuch, refusal, ringFault } from "../state/reply.ts";
 import { releaseHeld } from "../queues/paused_queue.ts";
 import { expandQueue, lockSpace2, unlockSpace2, writeSpace2 } from "./space2_command.ts";
-import { EXTENSION_COMMANDS } from "../extensions.ts";
+import { EXTENSION_COMMANDS, EXTENSIONS } from "../extensions.ts";
 import { commandDoneAt } from "../hints/work.ts";
-import { coherenceSlots, createCoherence } from "../coherence/serve.ts";
 import { queryClock, queryDevice, queryPort } from "./query_command.ts";
 import { returnReceives } from "../queues/shared_receive_queue.ts";
 import { createSrq, destroySrq, modifySrq, querySrq } from "./srq_command.ts";
@@ -135,9 +134,9 @@ function init(device: Device, { spaces, persistence }: CommandOf<"init">): RnicR
   device.spaces = spaces;
   device.persistence = persistence;
   // A queue pair has a send queue of its own; its receive queue may be shared.
-  const slots = spaces.queues + coherenceSlots(device);
-  device.deadlines = new Deadlines(slots * TIMERS_PER_QUEUE_PAIR);
-  device.coherence = createCoherence(device);
+  const own = EXTENSIONS.reduce((sum, { slots }) => sum + (slots?.(device) ?? 0), 0);
+  device.deadlines = new Deadlines((spaces.queues + own) * TIMERS_PER_QUEUE_PAIR);
+  for (const { start } of EXTENSIONS) start?.(device);
   const { address, mac, mtu } = device.plan;
   const kept = device.memory?.kept ?? 0;
   return { status: "ok", op: "init", address, mac, mtu, ...(kept > 0 && { kept }) };

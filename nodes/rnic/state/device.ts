@@ -37,7 +37,6 @@ import { type CoherentPort, type LineTask, sendBehindWrites } from "./coherent_p
 import type { Hints } from "../hints/state/hint_state.ts";
 import type { Coherence } from "../coherence/state/coherence_state.ts";
 import type { Tables } from "../../../fabric/coherence/tables.ts";
-import type { Access, Answer } from "../../../fabric/coherence/access.ts";
 import type { PacketFrame, RocePacket } from "../../../fabric/wire/roce/packet.ts";
 import type { DueEvent, MemoryWait, Paging } from "./paging_state.ts";
 import type { TranslationTable } from "./translation_table.ts";
@@ -91,10 +90,7 @@ export interface Upcalls {
   /** A greeting that has waited is taken now. */
   readonly takeGreeting: (device: Device, packet: RocePacket) => boolean;
   /** Begins an access of a verb or DMA to a line of a shared region. */
-  readonly accessLine: (device: Device, access: Access) => void;
-  /** For the audit of shared regions: agent 0 begins an access, and has done it or not. */
-  readonly noteLineTask: (device: Device, ticket: number, task: LineTask) => void;
-  readonly noteLineAnswer: (device: Device, task: LineTask, answer: Answer) => void;
+  readonly accessLine: (device: Device, port: CoherentPort, task: LineTask) => void;
   /** H-30: a peer's request accesses a page, or needs a line of translations or a context, which a hint may have brought. */
   readonly redeemPage: (
     hints: Hints,
