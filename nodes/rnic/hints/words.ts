@@ -5,7 +5,7 @@
  */
 import { ATOMIC_BYTES } from "../../../fabric/wire/roce/atomic_eth.ts";
 import { release } from "./charges.ts";
-import type { AtomicTask } from "../state/responder_state.ts";
+import type { AtomicTask } from "../state/operation.ts";
 import type { AnnouncedOperands, Hints, Word } from "./state/hint_state.ts";
 
 /** [choice] Words on the chip: as many as the host's snoop filter has lines. */
@@ -55,9 +55,7 @@ export function compareOperands(
   const place = announced.findIndex((each) => each.qp === qp && each.psn === psn);
   if (place < 0) return;
   const [{ operands: { swapAdd, compare } }] = announced.splice(place, 1) as [AnnouncedOperands];
-  const isSame = task.kind === "fetch-add"
-    ? task.add === swapAdd
-    : task.kind === "compare-swap" && task.swap === swapAdd && task.compare === compare;
+  const isSame = task.swapAdd === swapAdd && (!task.rule.compares || task.compare === compare);
   operandCounters[isSame ? "hintOperandsSame" : "hintOperandsOther"]++;
 }
 
