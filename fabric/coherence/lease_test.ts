@@ -2,13 +2,20 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { NEVER } from "../base/time.ts";
-import { farAccess, type FarCard, farLine, farReceive, fence, newFarCard } from "./far_card.ts";
+import {
+  farAccess,
+  type FarCard,
+  farLine,
+  farNextAt,
+  farReceive,
+  farWake,
+  fence,
+  newFarCard,
+} from "./far_card.ts";
 import { FAR_TABLE } from "./far_card_table.ts";
-import { farNextAt, farWake } from "./far_lease.ts";
-import { homeBus, homeReceive } from "./home_card.ts";
+import { homeBus, homeNextAt, homeReceive, homeWake, stopRenewing } from "./home_card.ts";
 import { type HomeCard, homeLine, newHomeCard } from "./home_card_state.ts";
 import { HOME_TABLE } from "./home_card_table.ts";
-import { homeNextAt, homeWake, stopRenewing } from "./home_lease.ts";
 import { type HostAgent, hostReceive, newHostAgent } from "./host_agent.ts";
 import { HOST_TABLE } from "./host_agent_table.ts";
 import { LINE_BYTES } from "./line_bytes.ts";

@@ -7,11 +7,20 @@
 import { assert } from "../base/assert.ts";
 import { rngFor } from "../base/rng.ts";
 import { NEVER, type Time } from "../base/time.ts";
-import { canEvict, evict, expiresAt, farAccess, type FarCard, farLine, fence } from "./far_card.ts";
-import { farNextAt, farWake } from "./far_lease.ts";
+import {
+  canEvict,
+  evict,
+  expiresAt,
+  farAccess,
+  type FarCard,
+  farLine,
+  farNextAt,
+  farWake,
+  fence,
+} from "./far_card.ts";
 import { type ByteAccess, judgeByte } from "./history_testing.ts";
 import { renewHome } from "./faults.ts";
-import { homeNextAt, homeWake, stopRenewing } from "./home_lease.ts";
+import { homeNextAt, homeWake, stopRenewing } from "./home_card.ts";
 import { cardLost, hostAccess, hostLine } from "./host_agent.ts";
 import { cardLostAt, type LeaseTimes } from "./lease.ts";
 import { LINE_BYTES } from "./line_bytes.ts";

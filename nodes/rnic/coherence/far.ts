@@ -10,12 +10,13 @@ import {
   farAccess,
   type FarCard,
   farLine,
+  farNextAt,
   farPlacement,
   farReceive,
+  farWake,
   fence,
   newFarCard,
 } from "../../../fabric/coherence/far_card.ts";
-import { farNextAt, farWake } from "../../../fabric/coherence/far_lease.ts";
 import type { FarTable } from "../../../fabric/coherence/far_card_table.ts";
 import { LINE_BYTES } from "../../../fabric/coherence/line_bytes.ts";
 import type { ControlMessage, WireMessage } from "../../../fabric/wire/roce/coherence_messages.ts";
@@ -33,6 +34,7 @@ import {
   countOne,
   type FarEnd,
   forgetRequests,
+  startingPlacement,
 } from "./state/coherence_state.ts";
 import { type Device, sendReply } from "../state/device.ts";
 import {
@@ -46,7 +48,6 @@ import {
   sendMessage,
 } from "./link.ts";
 import { auditLines } from "./audit.ts";
-import { startingPlacement } from "./placement.ts";
 import { firstLine, linesOf, regionAt, reportFenced, reportLost } from "./report.ts";
 import { spendConversion, spendLookUp } from "./timing.ts";
 import { showFar, showToHost } from "./trace.ts";

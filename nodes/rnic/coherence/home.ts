@@ -8,7 +8,9 @@ import { farLine } from "../../../fabric/coherence/far_card.ts";
 import {
   canTake,
   homeBus,
+  homeNextAt,
   homeReceive,
+  homeWake,
   recallRegion,
 } from "../../../fabric/coherence/home_card.ts";
 import {
@@ -17,7 +19,6 @@ import {
   homePlacement,
   newHomeCard,
 } from "../../../fabric/coherence/home_card_state.ts";
-import { homeNextAt, homeWake } from "../../../fabric/coherence/home_lease.ts";
 import { LINE_BYTES } from "../../../fabric/coherence/line_bytes.ts";
 import {
   type BusMessage,
@@ -35,12 +36,17 @@ import type { Tables } from "../../../fabric/coherence/tables.ts";
 import { PORTS } from "../../../fabric/node.ts";
 import { REGION_LINE_BYTES, type SharedRegion } from "../../../fabric/rack/plan/shared_region.ts";
 import type { RocePacket } from "../../../fabric/wire/roce/packet.ts";
-import { type CardLink, type Coherence, countOne, type HomeEnd } from "./state/coherence_state.ts";
+import {
+  type CardLink,
+  type Coherence,
+  countOne,
+  type HomeEnd,
+  startingPlacement,
+} from "./state/coherence_state.ts";
 import { type Device, raiseEvent, sendReply } from "../state/device.ts";
 import { connect, disconnect, greet, newLink, numbersOf, sendMessage } from "./link.ts";
 import { auditLines, auditTurns } from "./audit.ts";
 import { logLocalCache, noteLine } from "./kept_lines.ts";
-import { startingPlacement } from "./placement.ts";
 import { firstLine, regionAt, reportFenced, reportLost } from "./report.ts";
 import { spendConversion, spendLookUp } from "./timing.ts";
 import { showHome, showToHost } from "./trace.ts";
