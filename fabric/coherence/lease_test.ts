@@ -18,7 +18,7 @@ import { type HomeCard, homeLine, newHomeCard } from "./home_card_state.ts";
 import { HOME_TABLE } from "./home_card_table.ts";
 import { type HostAgent, hostReceive, newHostAgent } from "./host_agent.ts";
 import { HOST_TABLE } from "./host_agent_table.ts";
-import { LINE_BYTES } from "./line_bytes.ts";
+import { BYTE_CONTENTS } from "./line_bytes.ts";
 import { WHOLE_LINE } from "../wire/host_bus/line_change.ts";
 import type { Access } from "./access.ts";
 import type { WireMessage } from "../wire/roce/coherence_messages.ts";
@@ -37,7 +37,7 @@ interface Pair {
 }
 
 function pair(): Pair {
-  const given = { contents: LINE_BYTES, regionOf: () => 0 };
+  const given = { contents: BYTE_CONTENTS, regionOf: () => 0 };
   const far = newFarCard({ ...given, agent: 1, table: FAR_TABLE, size: CACHE, lease: TIMES });
   const home = newHomeCard({
     ...given,
@@ -46,7 +46,7 @@ function pair(): Pair {
     times: TIMES,
   });
   const initial = () => new Uint8Array(64);
-  const host = newHostAgent({ table: HOST_TABLE, contents: LINE_BYTES, initial });
+  const host = newHostAgent({ table: HOST_TABLE, contents: BYTE_CONTENTS, initial });
   return { far, home, host };
 }
 

@@ -11,11 +11,11 @@
  * Lines of a shared region belong to `fabric/coherence`; these messages are ordinary DMA, which leaves
  * nothing in the card's caches (decision 4).
  */
+import { LINE_BYTES } from "../../base/cache_line.ts";
 import type { Time } from "../../base/time.ts";
 import { FLIT_BYTES } from "./flit.ts";
 import type { StampedPointer } from "./queue_information.ts";
 
-export const LINE_BYTES = 64;
 /**
  * Lines of one message: as many as one read request of PCIe, so that both buses have as many
  * events.

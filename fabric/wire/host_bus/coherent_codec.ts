@@ -1,5 +1,6 @@
 /** Coherent bus messages as plain arrays, and back, checked field by field. */
-import { type CoherentMessage, LINE_BYTES, linesOf, RUN_BYTES } from "./coherent.ts";
+import { LINE_BYTES } from "../../base/cache_line.ts";
+import { type CoherentMessage, linesOf, RUN_BYTES } from "./coherent.ts";
 import { isCount } from "./rnic_command_shape.ts";
 
 /** An operation's number is its place, which never changes. */

@@ -7,7 +7,7 @@
 import { type LineChange, WHOLE_LINE } from "./line_change.ts";
 import type { Data, LOST } from "../roce/coherence_messages.ts";
 import { FLIT_BYTES } from "./flit.ts";
-import { COHERENCE_LINE_BYTES } from "../roce/coherence_eth.ts";
+import { LINE_BYTES } from "../../base/cache_line.ts";
 
 /**
  * Messages on home's bus, as in QPI's and UPI's protocol layers. `Dirty` is the document's notice
@@ -138,7 +138,7 @@ function changeBytes(change: LineChange): number {
 
 /** The line's number as the protocol counts them. */
 export function lineOf(address: number): number {
-  return address / COHERENCE_LINE_BYTES;
+  return address / LINE_BYTES;
 }
 
 export function isBusKind(value: unknown): value is BusKind {

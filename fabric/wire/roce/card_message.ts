@@ -15,11 +15,11 @@ import {
   type WireMessage,
 } from "./coherence_messages.ts";
 import type { LineChange } from "../host_bus/line_change.ts";
+import { LINE_BYTES } from "../../base/cache_line.ts";
 import {
   COHERENCE_CHANGES,
   COHERENCE_CODES,
   COHERENCE_COMMANDS,
-  COHERENCE_LINE_BYTES,
   COHERENCE_PAYLOAD_FIELDS,
   COHERENCE_STATES,
   COHERENCE_STATUS,
@@ -65,7 +65,7 @@ export interface CardMessageRefusal {
  * integer.
  */
 const ADDRESS_BITS = 52;
-const LINES_END = 2 ** ADDRESS_BITS / COHERENCE_LINE_BYTES;
+const LINES_END = 2 ** ADDRESS_BITS / LINE_BYTES;
 const ADDRESS_END = 1n << BigInt(ADDRESS_BITS);
 const EMPTY = new Uint8Array(0);
 
@@ -118,7 +118,7 @@ export function encodeCardMessage(message: CardMessage, context: CardContext): C
     agent: message.agent,
     offset: change === undefined || change.kind === "write" ? 0 : change.offset,
     lines: form.lines === "none" ? 0 : "lines" in message ? message.lines ?? 1 : 1,
-    address: BigInt(line * COHERENCE_LINE_BYTES),
+    address: BigInt(line * LINE_BYTES),
     stamp: BigInt(stamp ?? 0),
   };
   checkNumbers(kind, header);
@@ -172,8 +172,8 @@ function payloadOf(
 }
 
 function lineOf(kind: string, data: unknown): Uint8Array {
-  const isLine = data instanceof Uint8Array && data.length === COHERENCE_LINE_BYTES;
-  assert(isLine, `Cannot encode ${kind}: its line is no ${COHERENCE_LINE_BYTES} bytes`);
+  const isLine = data instanceof Uint8Array && data.length === LINE_BYTES;
+  assert(isLine, `Cannot encode ${kind}: its line is no ${LINE_BYTES} bytes`);
   return data;
 }
 
@@ -265,8 +265,8 @@ function checkChange(
     return refusal("change", name, `${expected} of ${kind}`);
   }
   const isAtomic = name === "add" || name === "compare-swap";
-  if (isAtomic && (offset % 8 !== 0 || offset >= COHERENCE_LINE_BYTES)) {
-    return refusal("offset", offset, `a multiple of 8 below ${COHERENCE_LINE_BYTES}`);
+  if (isAtomic && (offset % 8 !== 0 || offset >= LINE_BYTES)) {
+    return refusal("offset", offset, `a multiple of 8 below ${LINE_BYTES}`);
   }
   if (!isAtomic && offset !== 0) return refusal("offset", offset, "0 without an atomic");
   return undefined;
@@ -285,11 +285,11 @@ function checkLines(
     return refusal("address", hex(address), `0 of ${kind}`);
   }
   const at = address < ADDRESS_END ? Number(address) : NaN;
-  if (at % COHERENCE_LINE_BYTES > 0) {
-    return refusal("address", hex(address), `a multiple of ${COHERENCE_LINE_BYTES}`);
+  if (at % LINE_BYTES > 0) {
+    return refusal("address", hex(address), `a multiple of ${LINE_BYTES}`);
   }
   // False of NaN, too.
-  if (!(at / COHERENCE_LINE_BYTES + Math.max(lines, 1) <= LINES_END)) {
+  if (!(at / LINE_BYTES + Math.max(lines, 1) <= LINES_END)) {
     return refusal("address", hex(address), `${lines} lines that end by 2^${ADDRESS_BITS}`);
   }
   return undefined;
@@ -307,7 +307,7 @@ function checkPayload(
   const { length } = payload;
   const isLine = name === "coherenceMask" || (data !== "none" && header.status === 0);
   const expected = (name === undefined ? 0 : sizeOf(COHERENCE_PAYLOAD_FIELDS[name])) +
-    (isLine ? COHERENCE_LINE_BYTES : 0);
+    (isLine ? LINE_BYTES : 0);
   if (data === "maybe" && length === 0) return undefined;
   if (length !== expected) return refusal("payload", `${length} B`, `${expected} B of ${kind}`);
   if (name === "coherenceRegion") return checkWide("bytes", valuesOf(name, payload).bytes);
@@ -332,7 +332,7 @@ function messageOf(
 type Parts = Pick<CardPacket, "header" | "payload">;
 
 function lineNumber({ address }: CoherenceEth): number {
-  return Number(address) / COHERENCE_LINE_BYTES;
+  return Number(address) / LINE_BYTES;
 }
 
 function placementOf({ remote, placementVersion }: CoherenceEth): Placement {

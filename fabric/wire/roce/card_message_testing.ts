@@ -8,15 +8,16 @@ import {
   type WireKind,
 } from "./coherence_messages.ts";
 import { type LineChange, WHOLE_LINE } from "../host_bus/line_change.ts";
-import { COHERENCE_COMMANDS, COHERENCE_LINE_BYTES, FORMS } from "./coherence_eth.ts";
+import { LINE_BYTES } from "../../base/cache_line.ts";
+import { COHERENCE_COMMANDS, FORMS } from "./coherence_eth.ts";
 import type { CardContext } from "./card_message.ts";
 
 const u32 = fc.oneof(fc.nat(9), fc.nat().map((n) => (2 * n + 1) % 2 ** 32));
 const u64 = fc.bigInt(0n, (1n << 64n) - 1n);
 const line = fc.oneof(fc.nat(9), fc.constant(2 ** 46 - 1), fc.maxSafeNat().map((n) => n % 2 ** 46));
 const lineBytes = fc.uint8Array({
-  minLength: COHERENCE_LINE_BYTES,
-  maxLength: COHERENCE_LINE_BYTES,
+  minLength: LINE_BYTES,
+  maxLength: LINE_BYTES,
 }).map((bytes) => new Uint8Array(bytes));
 const placement = fc.record({
   place: fc.constantFrom("local" as const, "remote" as const),

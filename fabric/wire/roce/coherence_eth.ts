@@ -129,8 +129,6 @@ export type CoherenceState = typeof COHERENCE_STATES[number];
 export const COHERENCE_STATUS = ["ok", "lost", "refused"] as const;
 /** `write`: bytes by a mask. Atomics are done where E or M is (decision 15). */
 export const COHERENCE_CHANGES = ["none", "write", "add", "compare-swap"] as const;
-/** Bytes of a cache line, the unit of {@link COHERENCE_STATES}. */
-export const COHERENCE_LINE_BYTES = 64;
 
 export type CoherenceClass = "coherence-request" | "coherence-snoop" | "coherence-response";
 

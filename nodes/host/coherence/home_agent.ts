@@ -26,7 +26,7 @@ import {
   newHostAgent,
   restartHost,
 } from "../../../fabric/coherence/host_agent.ts";
-import { LINE_BYTES as CONTENTS } from "../../../fabric/coherence/line_bytes.ts";
+import { BYTE_CONTENTS } from "../../../fabric/coherence/line_bytes.ts";
 import type { Answer } from "../../../fabric/coherence/access.ts";
 import { type Data, LOST } from "../../../fabric/wire/roce/coherence_messages.ts";
 import { newOutput, type Output } from "../../../fabric/coherence/output.ts";
@@ -92,7 +92,7 @@ export class HomeAgent {
     this.#agent = {
       ...newHostAgent({
         table: parts.table ?? HOST_TABLE,
-        contents: CONTENTS,
+        contents: BYTE_CONTENTS,
         initial,
         directoryOf: parts.directoryOf,
       }),

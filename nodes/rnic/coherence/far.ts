@@ -18,7 +18,7 @@ import {
   newFarCard,
 } from "../../../fabric/coherence/far_card.ts";
 import type { FarTable } from "../../../fabric/coherence/far_card_table.ts";
-import { LINE_BYTES } from "../../../fabric/coherence/line_bytes.ts";
+import { BYTE_CONTENTS } from "../../../fabric/coherence/line_bytes.ts";
 import type { ControlMessage, WireMessage } from "../../../fabric/wire/roce/coherence_messages.ts";
 import { formatAddress } from "../../../fabric/trace/describe.ts";
 import type { Answer } from "../../../fabric/coherence/access.ts";
@@ -80,7 +80,7 @@ export function newFarEnd(
   const card = newFarCard({
     agent,
     table,
-    contents: LINE_BYTES,
+    contents: BYTE_CONTENTS,
     size: { lines: sum((each) => each.remoteCache), writeBacks: sum((each) => each.writeBacks) },
     regionOf: (line) => regionAt(regions, line)?.id ?? -1,
     lease: { lease, grace },

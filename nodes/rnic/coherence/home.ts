@@ -19,7 +19,7 @@ import {
   homePlacement,
   newHomeCard,
 } from "../../../fabric/coherence/home_card_state.ts";
-import { LINE_BYTES } from "../../../fabric/coherence/line_bytes.ts";
+import { BYTE_CONTENTS } from "../../../fabric/coherence/line_bytes.ts";
 import {
   type BusMessage,
   type LineMessage,
@@ -34,7 +34,8 @@ import { COHERENCE_CODES } from "../../../fabric/wire/roce/coherence_eth.ts";
 import { newOutput, type Output } from "../../../fabric/coherence/output.ts";
 import type { Tables } from "../../../fabric/coherence/tables.ts";
 import { PORTS } from "../../../fabric/node.ts";
-import { REGION_LINE_BYTES, type SharedRegion } from "../../../fabric/rack/plan/shared_region.ts";
+import { LINE_BYTES } from "../../../fabric/base/cache_line.ts";
+import type { SharedRegion } from "../../../fabric/rack/plan/shared_region.ts";
 import type { RocePacket } from "../../../fabric/wire/roce/packet.ts";
 import {
   type CardLink,
@@ -78,7 +79,7 @@ export function newHomeEnd(
         writeBacks: sum((each) => each.writeBacks),
       },
     },
-    contents: LINE_BYTES,
+    contents: BYTE_CONTENTS,
     regionOf: (line) => regionAt(regions, line)?.id ?? -1,
     life,
     times: { lease, grace },
@@ -230,7 +231,7 @@ function sendOnBus(
   if (device.out.tracing) {
     showToHost(device, regions, { step: `bus-${kind}`, text: `sends ${kind}`, line, data });
   }
-  const message: LineMessage = { kind: "line", op: kind, address: line * REGION_LINE_BYTES };
+  const message: LineMessage = { kind: "line", op: kind, address: line * LINE_BYTES };
   const content = data as typeof LOST | Uint8Array<ArrayBuffer> | undefined;
   const whole = content === undefined ? message : { ...message, data: content };
   noteLine(device, whole, device.out.send(PORTS.rnicBus, whole, device.stageAt));

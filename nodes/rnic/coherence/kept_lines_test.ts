@@ -9,7 +9,7 @@ import {
   type HomeLine,
   NEW_HOME_LINE,
 } from "../../../fabric/coherence/home_card_table.ts";
-import { LINE_BYTES } from "../../../fabric/coherence/line_bytes.ts";
+import { BYTE_CONTENTS } from "../../../fabric/coherence/line_bytes.ts";
 import {
   BUS_MESSAGES,
   type BusKind,
@@ -97,7 +97,7 @@ function kept(
   const card = newHomeCard({
     tables: { home: HOME_TABLE, far: FAR_TABLE },
     size: { slots: 2, entries: 4, localCache: cache },
-    contents: LINE_BYTES,
+    contents: BYTE_CONTENTS,
     regionOf: () => 0,
   });
   const number = region.address / 64 + 3;

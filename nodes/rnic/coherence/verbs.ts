@@ -1,6 +1,6 @@
 /** Ordinary RDMA and DMA on lines of a shared region: accesses of agent 0, home's local cache (decision 6). */
 import { homeAccess } from "../../../fabric/coherence/home_card.ts";
-import { LINE_BYTES } from "../../../fabric/wire/host_bus/coherent.ts";
+import { LINE_BYTES } from "../../../fabric/base/cache_line.ts";
 import type { CoherentPort, LineTask } from "../state/coherent_port_state.ts";
 import type { Device } from "../state/device.ts";
 import { noteLineTask } from "./audit.ts";

@@ -14,9 +14,9 @@ import { assert, fail } from "../../../fabric/base/assert.ts";
 import { PORTS } from "../../../fabric/node.ts";
 import { NEVER, type Time, transferTime } from "../../../fabric/base/time.ts";
 import { FLIT_BYTES } from "../../../fabric/wire/host_bus/flit.ts";
+import { LINE_BYTES } from "../../../fabric/base/cache_line.ts";
 import {
   type CoherentMessage,
-  LINE_BYTES,
   type LineAnswer,
   type LineData,
   linesOf,

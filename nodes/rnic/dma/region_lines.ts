@@ -7,7 +7,7 @@
  * memory has the line (decisions 5, 12). [choice] Other writes ask for their lines in parallel; these keep the
  * order of commits by waiting, as each line may have to come from a far card anyway.
  */
-import { LINE_BYTES } from "../../../fabric/wire/host_bus/coherent.ts";
+import { LINE_BYTES } from "../../../fabric/base/cache_line.ts";
 import { type LineChange, WHOLE_LINE } from "../../../fabric/wire/host_bus/line_change.ts";
 import type { CoherentPort, LineTask, PortWrite } from "../state/coherent_port_state.ts";
 import type { Device } from "../state/device.ts";

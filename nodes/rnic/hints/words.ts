@@ -3,6 +3,7 @@
  * change to the word: its own writes, of whichever queue pair, pass `dmaWrite`; a core's store makes the host tell
  * the card, ahead of all that the core sends the card afterwards.
  */
+import { LINE_BYTES } from "../../../fabric/base/cache_line.ts";
 import { ATOMIC_BYTES } from "../../../fabric/wire/roce/atomic_eth.ts";
 import { release } from "./charges.ts";
 import type { AtomicTask } from "../state/operation.ts";
@@ -10,8 +11,6 @@ import type { AnnouncedOperands, Hints, Word } from "./state/hint_state.ts";
 
 /** [choice] Words on the chip: as many as the host's snoop filter has lines. */
 export const WORDS_MAX = 64;
-/** A line of the host's caches. */
-const LINE_BYTES = 64;
 
 /** Beyond the keys of contexts, of which there are fewer than 2^40. */
 const WORD_KEYS = -(2 ** 40);

@@ -11,7 +11,7 @@ import { viewOf } from "../../../fabric/base/slab.ts";
 import type { Time } from "../../../fabric/base/time.ts";
 import { queueAtomic } from "../dma/coherent_port.ts";
 import { changeOf, isShared } from "../dma/region_lines.ts";
-import { LINE_BYTES } from "../../../fabric/wire/host_bus/coherent.ts";
+import { LINE_BYTES } from "../../../fabric/base/cache_line.ts";
 import type { Device } from "../state/device.ts";
 import { acceptRequest, countPending, rememberResource } from "../state/responder_changes.ts";
 import { dmaRead, dmaWrite } from "../dma/dma.ts";
