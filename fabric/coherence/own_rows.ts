@@ -27,7 +27,8 @@ import {
   type HostPhase,
   type HostRow,
 } from "./host_agent_table.ts";
-import { BUS_MESSAGES, type BusKind, type Data, LOST, type WireKind } from "./messages.ts";
+import { BUS_MESSAGES, type BusKind } from "../wire/host_bus/region_messages.ts";
+import { type Data, LOST, type WireKind } from "../wire/roce/coherence_messages.ts";
 import { TABLES, type Tables } from "./tables.ts";
 
 /** Rows of a table by state and event; `null` removes a row. */

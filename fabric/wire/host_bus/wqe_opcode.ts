@@ -71,6 +71,10 @@ export interface WqeOpcodeRow {
   readonly answered: boolean;
   /** Counts against max_rd_atomic, as it takes a slot of the responder (§3.2, §3.5). */
   readonly takesSlot: boolean;
+  /** Whose packets have its PSNs: a READ's request takes all those of its answer (§3.1). */
+  readonly psnsOf: "request" | "answer";
+  /** The compare operand is one of its own; else 0 is sent. */
+  readonly compares: boolean;
   /**
    * Answered once, with the PSN of the last of its packets (V-01). Its request is a stream of
    * packets like a WRITE's, of which all but the last are acknowledged on the way.
@@ -105,7 +109,7 @@ type FrameCounter =
 /** A row's columns that neither follow from others nor have the usual value. */
 type Given =
   & Pick<WqeOpcodeRow, "code" | "types" | "data" | "wire">
-  & Partial<Omit<WqeOpcodeRow, "answered" | "localNeed">>;
+  & Partial<Omit<WqeOpcodeRow, "answered" | "psnsOf" | "localNeed">>;
 
 const RC = ["rc"] as const, RC_UC = ["rc", "uc"] as const, ALL = ["rc", "uc", "ud"] as const;
 
@@ -174,6 +178,7 @@ const ROWS: Readonly<Record<WqeOpcode, Given>> = {
     code: 0x11,
     there: "IBV_WR_ATOMIC_CMP_AND_SWP",
     wire: "compare-swap",
+    compares: true,
     hint: "compare-swap",
   },
   "fetch-add": {
@@ -245,6 +250,8 @@ const OTHERWISE: WqeOpcodeRow = {
   invalidate: false,
   answered: false,
   takesSlot: false,
+  psnsOf: "request",
+  compares: false,
   streams: false,
   writes: false,
   persistOpcode: false,
@@ -260,6 +267,7 @@ function rowOf(given: Given): WqeOpcodeRow {
     ...OTHERWISE,
     ...given,
     answered: wire !== "none" && ANSWERS[wire] !== "acknowledge",
+    psnsOf: data === "room" ? "answer" : "request",
     localNeed: data === "room" || data === "word room" ? ACCESS.localWrite : 0,
   };
 }

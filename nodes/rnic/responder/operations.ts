@@ -18,7 +18,7 @@ import type { RequestIn, Verdict } from "../state/responder_state.ts";
 import { executeCardMessage } from "../coherence/receive_message.ts";
 import { executeFlush, needOfFlush, repeatFlush } from "../persistence/flush_operation.ts";
 import { executeWriteVerify, repeatVerified } from "../verify/write_verify.ts";
-import { executeAtomic, repeatAtomic } from "./atomic.ts";
+import { ATOMIC_WRITE, COMPARE_SWAP, executeAtomic, FETCH_ADD, repeatAtomic } from "./atomic.ts";
 import { repeatRead, repeatSend, repeatWrite } from "./duplicates.ts";
 import { executeRead, executeSend, executeWrite } from "./execute.ts";
 import {
@@ -50,6 +50,7 @@ const PLAIN = {
   order: "at-once",
   length: "any",
   invalid: undefined,
+  atomic: undefined,
   counter: undefined,
   memory: () => undefined,
 } as const satisfies Omit<Given, "execute" | "repeat">;
@@ -97,10 +98,15 @@ const ROWS: Readonly<Record<RequestOperation, Given>> = {
     execute: executeRead,
     repeat: repeatRead,
   },
-  "compare-swap": ATOMIC,
-  "fetch-add": ATOMIC,
-  "atomic-write": { ...ATOMIC, need: ACCESS.remoteWrite, length: "word" },
-  // FLUSH takes no slot, as in rxe: the PM module remembers it.
+  "compare-swap": { ...ATOMIC, atomic: COMPARE_SWAP },
+  "fetch-add": { ...ATOMIC, atomic: FETCH_ADD },
+  "atomic-write": {
+    ...ATOMIC,
+    need: ACCESS.remoteWrite,
+    length: "word",
+    atomic: ATOMIC_WRITE,
+  },
+  // As in rxe, it takes no slot: the PM module's records remember it.
   "flush": {
     ...PLAIN,
     need: needOfFlush,
