@@ -106,21 +106,9 @@ export type JobOrder = z.infer<typeof jobOrder>;
 /** As it is sent: defaults may be left out. */
 export type JobOrderInput = z.input<typeof jobOrder>;
 
-export const JOB_KINDS = [
-  "run",
-  "up",
-  "resume",
-  "explore",
-  "cut",
-  "matrix",
-  "chaos",
-  "perftest",
-  "sweep",
-] as const;
-
 export const job = z.object({
   id: z.string(),
-  kind: z.enum(JOB_KINDS),
+  kind: z.enum(jobOrder.options.map(({ shape }) => shape.kind.value)),
   scenario: z.string(),
   state: z.enum(["running", "ending", "done", "failed", "cancelled"]),
   title: z.string().describe("the present task"),

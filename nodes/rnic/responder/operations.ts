@@ -10,6 +10,7 @@ import {
   OPCODE_ROWS,
   type OpcodeRow,
   type RequestOperation,
+  takesSlot,
 } from "../../../fabric/wire/roce/opcode.ts";
 import type { MemoryAccess } from "../paging/access.ts";
 import type { Device } from "../state/device.ts";
@@ -43,13 +44,12 @@ export interface OperationRow extends OperationFacts {
 }
 
 /** Columns that the name does not determine. */
-type Given = Omit<OperationRow, "name" | "answer">;
+type Given = Omit<OperationRow, "name" | "answer" | "takesSlot">;
 
 /** Values of the columns that a row does not name. */
 const PLAIN = {
   need: 0,
   vendorRight: undefined,
-  takesSlot: false,
   takesRecv: "never",
   order: "at-once",
   length: "any",
@@ -61,7 +61,6 @@ const PLAIN = {
 const ATOMIC: Given = {
   ...PLAIN,
   need: ACCESS.remoteAtomic,
-  takesSlot: true,
   order: "in-turn",
   invalid: "the alignment",
   counter: "atomicsExecuted",
@@ -95,7 +94,6 @@ const ROWS: Readonly<Record<RequestOperation, Given>> = {
   "read-request": {
     ...PLAIN,
     need: ACCESS.remoteRead,
-    takesSlot: true,
     order: "in-turn",
     memory: memoryOfRead,
     execute: executeRead,
@@ -104,7 +102,6 @@ const ROWS: Readonly<Record<RequestOperation, Given>> = {
   "compare-swap": ATOMIC,
   "fetch-add": ATOMIC,
   "atomic-write": { ...ATOMIC, need: ACCESS.remoteWrite, length: "word" },
-  // As in rxe, it takes no slot: the PM module's records remember it.
   "flush": {
     ...PLAIN,
     need: needOfFlush,
@@ -116,7 +113,6 @@ const ROWS: Readonly<Record<RequestOperation, Given>> = {
     ...PLAIN,
     need: ACCESS.remoteWrite,
     vendorRight: "remoteWriteVerify",
-    takesSlot: true,
     order: "checked",
     length: "announced",
     invalid: "the verification",
@@ -133,7 +129,8 @@ const ROWS: Readonly<Record<RequestOperation, Given>> = {
 export const OPERATIONS = Object.fromEntries(
   Object.entries(ROWS).map(([name, given]) => {
     const operation = name as RequestOperation;
-    return [name, { name: operation, answer: ANSWERS[operation], ...given }];
+    const answer = ANSWERS[operation];
+    return [name, { name: operation, answer, takesSlot: takesSlot(operation), ...given }];
   }),
 ) as Readonly<Record<RequestOperation, OperationRow>>;
 
