@@ -22,7 +22,7 @@ import type {
   LadderDocument,
   LadderFrame,
   LadderRow,
-  PLACES,
+  ROW_PLACES,
 } from "../api/operations.ts";
 
 /** A run of which steps, frames and notes were observed. */
@@ -113,7 +113,7 @@ function namingOf(plan: RackPlan): Naming {
 }
 
 /** Steps after which the bytes are durable, or in a cache that a power failure empties. */
-const STEP_PLACES: Readonly<Record<string, typeof PLACES[number]>> = {
+const STEP_PLACES: Readonly<Record<string, typeof ROW_PLACES[number]>> = {
   imc: "durable",
   flush: "durable",
   "copy-flush": "durable",
@@ -125,7 +125,7 @@ const STEP_PLACES: Readonly<Record<string, typeof PLACES[number]>> = {
   power: "lost",
 };
 
-function placeOf({ step, to }: TracedRow): typeof PLACES[number] {
+function placeOf({ step, to }: TracedRow): typeof ROW_PLACES[number] {
   return STEP_PLACES[step] ?? (to === undefined ? "none" : "in flight");
 }
 
