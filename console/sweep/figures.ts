@@ -215,7 +215,10 @@ export function figureNamed(name: string, points: readonly ReportPoint[]): strin
   const meant = exact.length > 0 ? exact : found;
   if (meant.length === 1) return meant[0]!;
   const words = (meant.length > 0 ? meant : known).map(shortName);
-  throw refusal("--y", { found: JSON.stringify(name), expected: oneOf(words, name) });
+  throw refusal((named) => named("y"), {
+    found: JSON.stringify(name),
+    expected: oneOf(words, name),
+  });
 }
 
 /** A figure as people read it. */

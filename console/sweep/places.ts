@@ -3,7 +3,8 @@
  * key or index in its place (`leaf-*`: for those that begin so), and the end of a path (`depth`, `b.ddio`) where
  * only one place has it.
  */
-import { listOf, nearest, refusal } from "../../fabric/rack/plan/problem.ts";
+import { listOf, nearest } from "../../fabric/rack/plan/problem.ts";
+import { varyRefusal } from "./vary.ts";
 import { PROGRAMS } from "../../fabric/rack/plan/vocabulary.ts";
 import type { JsonShape } from "../../fabric/rack/scenario/values.ts";
 import { SECTIONS } from "../../fabric/rack/scenario/schema.ts";
@@ -37,7 +38,7 @@ export function placesOf(name: string, data: Mapping): Path[] {
   const near = nearest(name, known);
   const expected = near ??
     `a word of the scenario, or its path, such as programs[0].depth${ofOwnProgram(name, data)}`;
-  throw refusal(`--vary ${name}`, { found: "no word of this scenario", expected });
+  throw varyRefusal({ name, found: "no word of this scenario", expected });
 }
 
 /** Own programs do not declare their options: one that is not written is named by its whole path. */
@@ -64,7 +65,8 @@ function theOnly(
   const texts = paths.map(formatPath), all = allOf(paths, data);
   const more = texts.length > SHOWN_MAX ? [`${texts.length - SHOWN_MAX} more`] : [];
   const choices = [...texts.slice(0, SHOWN_MAX), ...more];
-  throw refusal(`--vary ${name}`, {
+  throw varyRefusal({
+    name,
     found: `a word that ${are} at ${paths.length} places`,
     expected: `${listOf(choices)}${all === undefined ? "" : `, or ${all} for all`}`,
   });
@@ -87,7 +89,7 @@ function wholePaths(name: string, data: Mapping): Path[] {
   if (found.length > 0) return found;
   const word = /^programs\[\*\]\.(.*)$/.exec(name)?.[1] ?? "";
   const expected = `a path in which * has something to stand for${ofOwnProgram(word, data)}`;
-  throw refusal(`--vary ${name}`, { found: "no word of this scenario", expected });
+  throw varyRefusal({ name, found: "no word of this scenario", expected });
 }
 
 /** `*` leaves out items that cannot have the word: `programs[*].depth` a program without a depth. */
@@ -108,7 +110,7 @@ function walk(name: string, data: Mapping): Path[] {
     const { key, length } = nextKey(rest, reached);
     if (key === "") {
       const expected = "one such as hosts.b.ddio or programs[0].depth";
-      throw refusal(`--vary ${name}`, { found: "no path", expected });
+      throw varyRefusal({ name, found: "no path", expected });
     }
     rest = rest.slice(length).replace(/^\./, "");
     reached = reached.flatMap(({ path, value }) =>
@@ -146,7 +148,7 @@ function keysAt(key: string, { path, value }: Reached, name: string): (string | 
   if (!Array.isArray(value)) return [key];
   if (/^\d+$/.test(key) && Number(key) < value.length) return [Number(key)];
   const expected = `an item of ${formatPath(path)} by its number, from 0 to ${value.length - 1}`;
-  throw refusal(`--vary ${name}`, { found: `a path with ${JSON.stringify(key)}`, expected });
+  throw varyRefusal({ name, found: `a path with ${JSON.stringify(key)}`, expected });
 }
 
 /** Every path with a value. */

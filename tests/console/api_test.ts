@@ -528,8 +528,12 @@ programs:
     const { verdict, interleavings } = tried.result.explored.runs[0];
     assert.deepEqual([verdict, interleavings.preemptions], ["partial", 1], tried.job.error);
     assert.equal(interleavings.stallPs, bounds.stallPs);
-    const none = await good("POST /jobs", {}, { json: { ...explore, preemptions: 0 } });
-    assert.match((await ended(none.id)).job.error, /cut is "none" with preemptions 0/);
+    const none = { ...explore, preemptions: 0 };
+    const why = await refused("400 bad-request", "POST /jobs", {}, { json: none });
+    assert.match(why, /cut is "none" with preemptions 0, .*: expected one of the two/);
+    const nobody = { ...explore, cut: { host: "nobody" } };
+    const strange = await ended((await good("POST /jobs", {}, { json: nobody })).id);
+    assert.match(strange.job.error, /^cut is "nobody": expected .*, each, all or none$/);
     await refused("400 bad-request", "POST /jobs", {}, { json: { ...explore, preemptions: 9 } });
   });
 

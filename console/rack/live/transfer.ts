@@ -57,7 +57,7 @@ export async function readObject(
   link: RackLink,
   { from, object, partial, ...options }: GetOptions,
 ): Promise<{ readonly outcome: GetOutcome; readonly content: Uint8Array<ArrayBuffer> }> {
-  const host = hostFor(link, { peer: from, option: "--from", on: options.on });
+  const host = hostFor(link, { peer: from, option: "from", on: options.on });
   checkName(object);
   const { number, result } = await runProgram(link, options, {
     host,
@@ -112,7 +112,7 @@ export async function putObject(
     readonly method: MethodName;
   },
 ): Promise<PutOutcome> {
-  const host = hostFor(link, { peer: to, option: "--to", on: options.on });
+  const host = hostFor(link, { peer: to, option: "to", on: options.on });
   checkName(name);
   const { result } = await runProgram(link, options, {
     host,
@@ -138,7 +138,7 @@ export async function listObjects(
     readonly incomplete?: true;
   }[];
 }> {
-  const host = hostFor(link, { peer: from, option: "--from", on: options.on });
+  const host = hostFor(link, { peer: from, option: "from", on: options.on });
   const order = { host, run: "list", title: `list ${from}`, options: { from } };
   const { result } = await runProgram(link, options, order);
   return { ...result, host } as Awaited<ReturnType<typeof listObjects>>;
@@ -152,7 +152,7 @@ export async function removeObject(
     readonly object: string;
   },
 ): Promise<{ readonly host: string; readonly from: string; readonly name: string }> {
-  const host = hostFor(link, { peer: from, option: "--from", on: options.on });
+  const host = hostFor(link, { peer: from, option: "from", on: options.on });
   checkName(object);
   const order = {
     host,
@@ -184,12 +184,18 @@ function hostFor(
   const hosts = nodes.filter(({ kind }) => kind === "host").map(({ name }) => name);
   const peers = Object.keys(addresses);
   if (!peers.includes(peer)) {
-    throw refusal(option, { found: `"${peer}"`, expected: oneOf(peers, peer) });
+    throw refusal((named) => named(option), {
+      found: `"${peer}"`,
+      expected: oneOf(peers, peer),
+    });
   }
   const others = hosts.filter((host) => host !== machineOf(peer));
   const host = on ?? others[0];
   if (host !== undefined && others.includes(host)) return host;
-  throw refusal("--on", { found: `"${host ?? ""}"`, expected: oneOf(others, host) });
+  throw refusal((named) => named("on"), {
+    found: `"${host ?? ""}"`,
+    expected: oneOf(others, host),
+  });
 }
 
 /** @throws Refusal for an RNIC that the host does not have. */
@@ -198,7 +204,7 @@ function checkNic({ rack }: RackLink, host: string, nic: number): void {
   const count = node?.kind === "host" ? node.config.rnics.length : 0;
   if (nic <= count) return;
   const expected = count === 1 ? `1, as ${host} has one RNIC` : `1 to ${count}`;
-  throw refusal("--nic", { found: String(nic), expected });
+  throw refusal((named) => named("nic"), { found: String(nic), expected });
 }
 
 interface Order {
