@@ -115,6 +115,7 @@ export const jobOrder = z.discriminatedUnion("kind", [
   }),
   z.strictObject({
     kind: z.literal("matrix"),
+    ...orderFields({ jobs: EXPLORE_OPTIONS.jobs }),
   }).describe("every method on every kind of responder"),
   z.strictObject({
     kind: z.literal("chaos"),
@@ -198,7 +199,7 @@ const counterexample = z.object({
   found: z.string(),
   again: z.number().optional(),
   ladder: z.string(),
-  operation: ladderDocument.nullable().describe("the ladder as data, without frames"),
+  operation: orNull(ladderDocument).describe("the ladder as data, without frames"),
 }).meta({ id: "Counterexample" });
 export type Counterexample = z.infer<typeof counterexample>;
 
@@ -262,7 +263,7 @@ export const matrixCell = z.object({
   receiveBuffer: z.string(),
   safe: z.boolean(),
   crashPoints: z.number(),
-  counterexample: counterexample.nullable(),
+  counterexample: orNull(counterexample),
 }).meta({ id: "MatrixCell" });
 export type MatrixCell = z.infer<typeof matrixCell>;
 

@@ -5,7 +5,6 @@
  */
 import { EXIT } from "../../../fabric/base/exit.ts";
 import type { ProgramScenario } from "../../../fabric/rack/scenario/scenario.ts";
-import { sleep } from "../../../fabric/bus/wall_time.ts";
 import { fromOrder, ORDER_NAMES, valuesIn } from "../../../fabric/rack/plan/option_rows.ts";
 import { Refusal } from "../../../fabric/rack/plan/problem.ts";
 import { CHOICES } from "../../../fabric/rack/plan/vocabulary.ts";
@@ -17,7 +16,7 @@ import { exitOf, startCampaign } from "../../chaos/campaign.ts";
 import { exploreRunAt } from "../../replay/fork.ts";
 import { resumeRun } from "../../replay/resume/resume_run.ts";
 import { exitOf as exitOfExplored, exploreScenario } from "../../explore/explore_scenario.ts";
-import { exploreCell, type MatrixPlace, matrixPlaces } from "../../explore/matrix.ts";
+import { exploreCells, type MatrixPlace, matrixPlaces } from "../../explore/matrix.ts";
 import { exploredDocument, progressText } from "../../explore/report.ts";
 import { exploreOptions } from "../../explore/options.ts";
 import { bringUp } from "../../rack/bring_up.ts";
@@ -192,18 +191,16 @@ function byResponder(places: readonly MatrixPlace[]): MatrixPlace[] {
   ).flat();
 }
 
-async function matrix({ signal }: Work<"matrix">): Promise<void> {
+async function matrix({ order, signal }: Work<"matrix">): Promise<void> {
   const places = byResponder(matrixPlaces()), cells: MatrixCell[] = [];
   let toldMs = 0;
-  for (const place of places) {
-    cells.push(JSON.parse(JSON.stringify(await exploreCell(place), plainly)));
-    onProgress(`${place.method}, ${place.update}`, cells.length / places.length);
+  for await (const cell of exploreCells(places, workersOf(order))) {
+    cells.push(JSON.parse(JSON.stringify(cell, plainly)));
+    onProgress(`${cell.method}, ${cell.update}`, cells.length / places.length);
     if (performance.now() - toldMs > CELLS_MS) {
       toldMs = performance.now();
       say({ say: "result", result: { kind: "matrix", matrix: { cells, count: places.length } } });
     }
-    // Lets the event loop handle signals.
-    await sleep(0);
     if (signal.aborted) break;
   }
   say({ say: "result", result: { kind: "matrix", matrix: { cells, count: places.length } } });
