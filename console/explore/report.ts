@@ -1,7 +1,7 @@
 /** An exploration as text. As data it is the {@link Verdict} itself. */
 import type { HoldPlan, WritebackPlan } from "../../fabric/rack/plan/plan.ts";
 import { formatTime } from "../../fabric/base/time.ts";
-import { interleavingsText, leftText } from "../api/explore_text.ts";
+import { interleavingsText, leftText, pointsText } from "../api/explore_text.ts";
 import type { Prepared } from "../rack/prepare.ts";
 import { columnsOf, tableText } from "../reports/table.ts";
 import type { BytePlace, Counterexample, ExploreProgress, PlacedBytes, Verdict } from "./types.ts";
@@ -42,9 +42,9 @@ export function exploredText(all: readonly Explored[]): string {
 }
 
 function countsText(verdict: Verdict): string {
-  const { hosts, instants, crashPoints, continuations, bounded, wallMs, perSecond, why } = verdict;
+  const { hosts, instants, continuations, bounded, wallMs, perSecond, why } = verdict;
   const { writes, promises, exhaustive, judgedBy, paths, again } = verdict;
-  const points = countOf(crashPoints, "crash point"), runs = countOf(continuations, "run");
+  const runs = countOf(continuations, "run");
   const interleavings = verdict.interleavings && interleavingsText(verdict.interleavings);
   const isFound = verdict.counterexample?.holds !== undefined;
   const judged = judgedBy.length > 0 ? [`judged by ${judgedBy.join(", ")}`] : [];
@@ -60,7 +60,7 @@ function countsText(verdict: Verdict): string {
   }
   const more = `more choices than were tried at ${countOf(bounded, "instant")}`;
   const parts = [
-    `${points} at ${countOf(instants, "instant")} of ${hosts.join(", ")}`,
+    pointsText(verdict),
     `${runs}, ${(wallMs / 1_000).toFixed(2)} s, ${perSecond}/s`,
     `${countOf(writes, "write")}, ${promises} promised`,
     ...(paths > 0 ? [`memory read in ${countOf(paths, "way")}`] : []),

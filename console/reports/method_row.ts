@@ -15,9 +15,9 @@ export interface MethodRow extends Ends {
   readonly confirmed: number;
   readonly promises: boolean;
   readonly requestsPerMessage: number;
-  /** Both directions, from the first message's post to the last completion. */
-  readonly packetsPerMessage: number;
-  readonly bytesPerMessage: number;
+  /** Both directions, from the first message's post to the last completion; null where the card had died by then. */
+  readonly packetsPerMessage: number | null;
+  readonly bytesPerMessage: number | null;
   readonly latencyPs: Latencies;
   readonly throughputBps: number;
   /**

@@ -1,7 +1,7 @@
 /** The cost of methods, as bars with their figures: latency from median to p99, and bytes per message. */
 import type { MethodRow } from "../../api/report.ts";
 import { useRef } from "preact/hooks";
-import { cut, rough, roughTime } from "../figures.ts";
+import { cut, roughOr, roughTime } from "../figures.ts";
 import { saveAs, svg } from "../frame/save.ts";
 import { Figure } from "./plot.tsx";
 
@@ -71,9 +71,9 @@ export function MethodBars({ rows }: { readonly rows: readonly MethodRow[] }) {
         rows={measured}
         file="bytes"
         title="Bytes on the network for each message, by method and DDIO"
-        most={Math.max(...measured.map(({ bytesPerMessage }) => bytesPerMessage), 1)}
-        bars={({ bytesPerMessage }) => [bytesPerMessage, bytesPerMessage]}
-        figure={({ bytesPerMessage }) => rough(bytesPerMessage)}
+        most={Math.max(...measured.map(({ bytesPerMessage }) => bytesPerMessage ?? 0), 1)}
+        bars={({ bytesPerMessage: bytes }) => [bytes ?? 0, bytes ?? 0]}
+        figure={({ bytesPerMessage }) => roughOr(bytesPerMessage)}
       />
     </div>
   );
