@@ -3,6 +3,7 @@
  * order, its death told to the timekeeper until that is on record. The supervisor of a rack of processes
  * has one for each partition, the parent in a container the one of its container.
  */
+import type { Order } from "../../fabric/clock/clock.ts";
 import { sleep } from "../../fabric/bus/wall_time.ts";
 import type { Child } from "./children.ts";
 import type { Answer } from "./live/control.ts";
@@ -83,10 +84,9 @@ export class DeviceSlot {
   }
 
   /** Executes the plan's power failures and returns when the timekeeper orders them. */
-  obey(verb: unknown, instance: unknown): void {
+  obey([verb, , , instance]: Order): void {
     if (this.#isClosed) return;
-    if (verb === "start") this.start();
-    if (verb !== "kill" || typeof instance !== "string") return;
+    if (verb === "start") return void this.start();
     // A repeated order must not hit a later process of the partition; the timekeeper does not know
     // that process yet.
     if (this.child !== undefined && this.instance === instance) this.kill();

@@ -2,7 +2,7 @@
  * The figures of a report on a run, one point for each transfer: every number of the report under its own
  * name in it (`latencyPs.median`, `throughputBps`), and what tells the points of a run apart (method, hosts …).
  */
-import { isMapping } from "../../fabric/rack/scenario/reading.ts";
+import { isMapping } from "../../fabric/base/mapping.ts";
 import { machineOf } from "../../fabric/rack/plan/names.ts";
 import { PUT_METHODS } from "../../fabric/rack/plan/vocabulary.ts";
 import { oneOf, refusal } from "../../fabric/rack/plan/problem.ts";

@@ -9,7 +9,7 @@ import { PROGRAMS } from "../../fabric/rack/plan/vocabulary.ts";
 import type { JsonShape } from "../../fabric/rack/scenario/values.ts";
 import { SECTIONS } from "../../fabric/rack/scenario/schema.ts";
 import { scenarioJsonSchema } from "../../fabric/rack/scenario/json_schema.ts";
-import { isMapping } from "../../fabric/rack/scenario/reading.ts";
+import { isMapping } from "../../fabric/base/mapping.ts";
 import { formatPath, type Path } from "../../fabric/rack/scenario/yaml_source.ts";
 
 type Mapping = Record<string, unknown>;

@@ -1,6 +1,6 @@
 /** `depth=1,4,16` on a command line or in a request: the name of a word of a scenario, and its values. */
 import { type Refusal, refusal, showFound } from "../../fabric/rack/plan/problem.ts";
-import { isMapping } from "../../fabric/rack/scenario/reading.ts";
+import { isMapping } from "../../fabric/base/mapping.ts";
 import { readYaml } from "../../fabric/rack/scenario/yaml_source.ts";
 
 /** One value that a word takes: as plain data for the scenario, and as text for people. */

@@ -5,9 +5,10 @@
  * processes cannot see each other. Every end of the process is a power failure; the end of this one, too,
  * of which the timekeeper hears nothing but silence.
  */
+import { orderFromBytes } from "../../../fabric/clock/clock.ts";
 import { bootVerb, deathVerb, killVerb, processVerb } from "../../../fabric/bus/access.ts";
 import type { Bus } from "../../../fabric/bus/bus.ts";
-import { decode, decodeSealed, encode } from "../../../fabric/bus/codec.ts";
+import { decode, encode } from "../../../fabric/bus/codec.ts";
 import { patternOf } from "../../../fabric/bus/subjects.ts";
 import { runOnBus } from "../../../fabric/process.ts";
 import { EXIT } from "../../../fabric/base/exit.ts";
@@ -71,9 +72,8 @@ function slotOn(
   });
   on(processVerb(partition), () => ({ instance: slot.instance, pid: slot.child?.pid ?? null }));
   bus.subscribe(patternOf({ kind: "clock.order", run, partition }), (payload) => {
-    const order = decodeSealed(payload);
-    const [verb, , , instance] = Array.isArray(order) ? order as unknown[] : [];
-    slot.obey(verb, instance);
+    const order = orderFromBytes(payload);
+    if (order !== undefined) slot.obey(order);
   });
   return slot;
 }

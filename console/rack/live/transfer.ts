@@ -3,7 +3,8 @@
  * a host and waits for its result. The order carries the data that enters the rack, so that the
  * run's digest covers it.
  */
-import { decode, encode } from "../../../fabric/bus/codec.ts";
+import { reportFromBytes } from "../../../fabric/rack/assembly/report_message.ts";
+import { encode } from "../../../fabric/bus/codec.ts";
 import { patternOf } from "../../../fabric/bus/subjects.ts";
 import { sleep } from "../../../fabric/bus/wall_time.ts";
 import { EXIT } from "../../../fabric/base/exit.ts";
@@ -301,13 +302,13 @@ function listen({ rack, bus }: RackLink, host: string) {
   const latest = new Map<number, OrderReport>();
   const subject = patternOf({ kind: "report", run: rack.file.run, node: host });
   const subscription = bus.subscribe(subject, (payload) => {
-    const [topic, value] = (decode(payload) ?? []) as [string?, Record<string, number>?];
-    const order = value?.["order"];
-    if (topic === undefined || typeof order !== "number") return;
+    const { topic = "", value } = reportFromBytes(payload) ?? {};
+    const { order, written = 0, messages } = Object(value) as Readonly<Record<string, number>>;
+    if (order === undefined) return;
     if (topic === "progress") {
-      latest.set(order, { share: (value!["written"] ?? 0) / (value!["messages"] || 1) });
+      latest.set(order, { share: written / (messages || 1) });
     } else if (FINAL_TOPICS.has(topic)) {
-      latest.set(order, { share: 1, result: { topic, value: value! } });
+      latest.set(order, { share: 1, result: { topic, value: value as Result } });
     }
   });
   return {
