@@ -3,7 +3,7 @@
  * the wire: in the checks of `ibv_post_send`, in the ring's bytes and in the card's requester
  * (`rocev2.md` §3.2, §4.3, §5.1). `nodes/rnic/responder/operations.ts` has the responder's side.
  */
-import { ANSWERS, type RequestOperation } from "../roce/opcode.ts";
+import { ANSWERS, type RequestOperation, takesSlot } from "../roce/opcode.ts";
 import type { HintOperation } from "../roce/hint_eth.ts";
 import { ACCESS, type QpType } from "./rnic_command.ts";
 
@@ -69,7 +69,7 @@ export interface WqeOpcodeRow {
    * answer needs the host's memory at the peer.
    */
   readonly answered: boolean;
-  /** Counts against max_rd_atomic, as it takes a slot of the responder (§3.2, §3.5). */
+  /** Counts against max_rd_atomic (§3.2). */
   readonly takesSlot: boolean;
   /** Whose packets have its PSNs: a READ's request takes all those of its answer (§3.1). */
   readonly psnsOf: "request" | "answer";
@@ -109,7 +109,7 @@ type FrameCounter =
 /** A row's columns that neither follow from others nor have the usual value. */
 type Given =
   & Pick<WqeOpcodeRow, "code" | "types" | "data" | "wire">
-  & Partial<Omit<WqeOpcodeRow, "answered" | "psnsOf" | "localNeed">>;
+  & Partial<Omit<WqeOpcodeRow, "answered" | "takesSlot" | "localNeed">>;
 
 const RC = ["rc"] as const, RC_UC = ["rc", "uc"] as const, ALL = ["rc", "uc", "ud"] as const;
 
@@ -136,7 +136,6 @@ const ATOMIC = {
   operands: ["remote", "atomic"],
   data: "word room",
   coversObjects: true,
-  takesSlot: true,
   counter: "atomicRequestsOut",
 } as const;
 const LOCAL = { types: RC_UC, data: "unread", wire: "none" } as const;
@@ -169,7 +168,6 @@ const ROWS: Readonly<Record<WqeOpcode, Given>> = {
     data: "room",
     coversObjects: true,
     wire: "read-request",
-    takesSlot: true,
     hint: "read",
     counter: "readRequestsOut",
   },
@@ -201,8 +199,7 @@ const ROWS: Readonly<Record<WqeOpcode, Given>> = {
   "write-persist-address": { ...PERSISTENT, code: 0x41 },
   // P-26: the responder's CPU reports "flushed" by it.
   "persistence-ack": { ...LOCAL, code: 0x42, types: RC, takesRecv: "to flush" },
-  // P-50: the memory placement extensions, for which mlx5 has no codes. As in rxe, a FLUSH takes no
-  // slot.
+  // P-50: the memory placement extensions, for which mlx5 has no codes.
   "flush": {
     code: 0x43,
     there: "IBV_WR_FLUSH",
@@ -219,7 +216,6 @@ const ROWS: Readonly<Record<WqeOpcode, Given>> = {
     operands: ["remote"],
     data: "word",
     wire: "atomic-write",
-    takesSlot: true,
     hint: "write",
     counter: "atomicRequestsOut",
   },
@@ -230,7 +226,6 @@ const ROWS: Readonly<Record<WqeOpcode, Given>> = {
     types: RC,
     operands: ["remote", "verify"],
     wire: "write-verify",
-    takesSlot: true,
     streams: true,
     counter: "verifyWriteFramesOut",
   },
@@ -267,7 +262,7 @@ function rowOf(given: Given): WqeOpcodeRow {
     ...OTHERWISE,
     ...given,
     answered: wire !== "none" && ANSWERS[wire] !== "acknowledge",
-    psnsOf: data === "room" ? "answer" : "request",
+    takesSlot: wire !== "none" && takesSlot(wire),
     localNeed: data === "room" || data === "word room" ? ACCESS.localWrite : 0,
   };
 }

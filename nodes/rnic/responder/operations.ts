@@ -9,6 +9,7 @@ import {
   OPCODE_ROWS,
   type OpcodeRow,
   type RequestOperation,
+  takesSlot,
 } from "../../../fabric/wire/roce/opcode.ts";
 import type { MemoryAccess } from "../paging/access.ts";
 import type { Device } from "../state/device.ts";
@@ -40,12 +41,12 @@ export interface OperationRow extends OperationFacts {
   readonly repeat: (device: Device, qp: QueuePair, input: RequestIn) => boolean;
 }
 
-type Given = Omit<OperationRow, "name" | "answer">;
+/** Columns that the name does not determine. */
+type Given = Omit<OperationRow, "name" | "answer" | "takesSlot">;
 
 const PLAIN = {
   need: 0,
   vendorRight: undefined,
-  takesSlot: false,
   takesRecv: "never",
   order: "at-once",
   length: "any",
@@ -58,7 +59,6 @@ const PLAIN = {
 const ATOMIC: Given = {
   ...PLAIN,
   need: ACCESS.remoteAtomic,
-  takesSlot: true,
   order: "in-turn",
   invalid: "the alignment",
   counter: "atomicsExecuted",
@@ -92,21 +92,14 @@ const ROWS: Readonly<Record<RequestOperation, Given>> = {
   "read-request": {
     ...PLAIN,
     need: ACCESS.remoteRead,
-    takesSlot: true,
     order: "in-turn",
     memory: memoryOfRead,
     execute: executeRead,
     repeat: repeatRead,
   },
-  "compare-swap": { ...ATOMIC, atomic: COMPARE_SWAP },
-  "fetch-add": { ...ATOMIC, atomic: FETCH_ADD },
-  "atomic-write": {
-    ...ATOMIC,
-    need: ACCESS.remoteWrite,
-    length: "word",
-    atomic: ATOMIC_WRITE,
-  },
-  // As in rxe, it takes no slot: the PM module's records remember it.
+  "compare-swap": ATOMIC,
+  "fetch-add": ATOMIC,
+  "atomic-write": { ...ATOMIC, need: ACCESS.remoteWrite, length: "word" },
   "flush": {
     ...PLAIN,
     need: needOfFlush,
@@ -118,7 +111,6 @@ const ROWS: Readonly<Record<RequestOperation, Given>> = {
     ...PLAIN,
     need: ACCESS.remoteWrite,
     vendorRight: "remoteWriteVerify",
-    takesSlot: true,
     order: "checked",
     length: "announced",
     invalid: "the verification",
@@ -135,7 +127,8 @@ const ROWS: Readonly<Record<RequestOperation, Given>> = {
 export const OPERATIONS = Object.fromEntries(
   Object.entries(ROWS).map(([name, given]) => {
     const operation = name as RequestOperation;
-    return [name, { name: operation, answer: ANSWERS[operation], ...given }];
+    const answer = ANSWERS[operation];
+    return [name, { name: operation, answer, takesSlot: takesSlot(operation), ...given }];
   }),
 ) as Readonly<Record<RequestOperation, OperationRow>>;
 
