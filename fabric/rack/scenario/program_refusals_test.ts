@@ -127,7 +127,7 @@ const WRONG: readonly Refusal[] = [
   [
     "no program",
     withLines("programs: [{ on: a, programm: ./mine.ts }]"),
-    "3: programs[0].run: found nothing, expected a shipped program's name, or in its place program: with the path of your own",
+    "3: programs[0].run: found nothing, expected a shipped program's name, or in its place program: with the path of your own, or native: with a command",
   ],
   [
     "a missing option",
