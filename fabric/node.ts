@@ -197,6 +197,12 @@ export interface Node {
   /** The earliest deadline; NEVER without one. Must not be before the last `now`. */
   wakeAt(): Time;
   /**
+   * Whether the last step was a wake in which a native program only looked at the clock or at an empty
+   * queue. How many there are depends on the packing ({@link Outputs.quietUntil}), so they are no
+   * events: neither counted nor in the digest.
+   */
+  readonly onlyLooked?: boolean | undefined;
+  /**
    * The next time at which bytes become durable without an event; NEVER, or absent, if there is
    * none.
    * The clock treats it like an event: a node that dies before these bytes are collected dies earlier.

@@ -21,6 +21,7 @@ const KEPT_TOPICS: ReadonlySet<string> = new Set([
   "recovered",
   "program-failed",
   "program-stopped",
+  "native-ended",
   "shutdown",
   "shutdown-step",
   "held",

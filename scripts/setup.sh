@@ -344,6 +344,51 @@ ensure_rumur() {
   unlock_cache
 }
 
+# ── native programs ──────────────────────────────────────────────────────────────────────────────
+
+# True where one of the words is the file of a scenario with native programs.
+asks_for_native() {
+  local word
+  for word in "$@"; do
+    case $word in
+      *.yaml | *.yml)
+        [ -f "$word" ] && grep -Eq '^[^#]*[{,[:space:]]native:[[:space:]]*(\[|$)' "$word" && return 0
+        ;;
+    esac
+  done
+  return 1
+}
+
+# The library that is preloaded into them is built by the machine's C compiler. Where this fails, the command
+# says what is missing.
+ensure_native() {
+  local compiler
+  compiler=$(find_program cc) &&
+    echo '#include <infiniband/verbs.h>' | "$compiler" -fsyntax-only -x c - 2>/dev/null && return 0
+  have apt-get || return 0
+  lock_cache
+  attempt "a scenario has native programs: installing Debian's packages gcc, libc6-dev and libibverbs-dev" \
+    apt_install gcc libc6-dev libibverbs-dev || say "${tried[-1]}"
+  unlock_cache
+}
+
+# Only tests use these programs; they report missing ones.
+ensure_native_tests() {
+  find_program ib_write_lat >/dev/null && find_program ibv_rc_pingpong >/dev/null &&
+    find_program bwrap >/dev/null || {
+    lock_cache
+    tried=()
+    { ensure_apt_tool ib_write_lat perftest && ensure_apt_tool ibv_rc_pingpong ibverbs-utils &&
+      ensure_apt_tool bwrap bubblewrap; } || {
+      local attempt
+      say "not all programs over verbs are here, so tests of native programs leave some out. Tried:"
+      for attempt in "${tried[@]}"; do say "  - $attempt"; done
+    }
+    unlock_cache
+  }
+  ensure_native
+}
+
 # ── a browser ────────────────────────────────────────────────────────────────────────────────────
 
 # Only tests of the console's page use it; they report a missing one. The package of the headless

@@ -128,6 +128,13 @@ export const report = z.object({
   hints: z.array(hintRow).optional(),
   hintLeads: z.array(leadRow).optional().describe("how long hints were ahead, as a histogram"),
   results: z.array(z.object({ node: name, variant: z.string(), value: z.unknown() })),
+  natives: z.array(z.object({
+    node: name,
+    variant: z.string(),
+    program: z.string(),
+    code: z.number().nullable().describe("of its process; null: it has not ended"),
+    lines: z.array(z.object({ atPs: time, text: z.string() })).describe("what it printed"),
+  })).optional().describe("what native programs came to"),
   warnings: z.array(z.object({ node: name, variant: z.string(), text: z.string() })).optional()
     .describe("what a program, or the host for it, warns of, and goes on"),
   refused: z.array(z.record(z.string(), z.unknown())),

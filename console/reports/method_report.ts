@@ -19,6 +19,7 @@ import type { Prepared } from "../rack/prepare.ts";
 import type { Refused } from "../rack/refused.ts";
 import { countersOf, type Outcome, reportsOf } from "../rack/run_variant.ts";
 import { heldFor, survivedView } from "../rack/survived.ts";
+import type { NativeRow } from "./native_report.ts";
 import { figuresOf } from "./verified_report.ts";
 import { farEnd, type MethodRow, nearEnd } from "./method_row.ts";
 
@@ -49,6 +50,8 @@ export interface RunReport {
   readonly results: ReadonlyArray<
     { readonly node: string; readonly variant: string; readonly value: unknown }
   >;
+  /** What native programs came to; absent where there is none. */
+  readonly natives?: readonly NativeRow[];
   /** Warnings of a program, or of the host for it, which went on; absent where there is none. */
   readonly warnings?: ReadonlyArray<
     { readonly node: string; readonly variant: string; readonly text: string }

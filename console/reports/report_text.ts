@@ -1,4 +1,5 @@
 /** The report on a run, as text. */
+import { NATIVE_NOTE } from "./native_report.ts";
 import { formatTime } from "../../fabric/base/time.ts";
 import { countOf } from "../checks/finding.ts";
 import { congestionTable } from "./congestion_report.ts";
@@ -49,13 +50,14 @@ export function figuresText(report: RunReport): string[] {
  * message that was refused, and each reason why the run cannot be replayed.
  */
 export function checksText(
-  { checks, warnings = [], refused, inexact = [], unchecked = [] }: RunReport,
+  { checks, natives = [], warnings = [], refused, inexact = [], unchecked = [] }: RunReport,
 ): string[] {
   return [
     ...checks.map(({ name, holds, detail, looked }) =>
       `${holds ? "ok  " : "FAIL"} ${name}${holds ? lookedText(looked) : `: ${detail}`}`
     ),
     ...unchecked.map(({ variant, why }) => `unchecked ${variant}: ${why}`),
+    ...(natives.length > 0 ? [`note ${NATIVE_NOTE}`] : []),
     ...warnings.map(({ node, variant, text }) => `note ${variant}, ${node}: ${text}`),
     ...refusedText(refused).map((text) => `note ${text}`),
     ...inexact.map(({ variant, why }) => `note ${variant} cannot be replayed exactly: ${why}`),

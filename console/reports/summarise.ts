@@ -13,6 +13,7 @@ import { deviceFaultRows } from "./device_fault_report.ts";
 import { faultRows } from "./fault_report.ts";
 import { hintRows } from "./hint_report.ts";
 import { leadRows } from "./lead_report.ts";
+import { nativeRows } from "./native_report.ts";
 import { queueRows } from "./queue_report.ts";
 import { moduleRows } from "./module_report.ts";
 import { placementRows } from "./placement_report.ts";
@@ -82,6 +83,7 @@ export function summarise(
     ),
     ...warningsOf(outcomes),
   ];
+  const natives = outcomes.flatMap(({ one, outcome }) => nativeRows(one, outcome));
   const queues = outcomes.flatMap(({ one, outcome }) => queueRows(one, outcome));
   const hints = outcomes.flatMap(({ one, outcome }) => hintRows(one, outcome));
   const hintLeads = outcomes.flatMap(({ one, outcome }) => leadRows(one, outcome));
@@ -115,6 +117,7 @@ export function summarise(
     ...(hintLeads.length > 0 && { hintLeads }),
     ...(shared && { shared }),
     results: otherResults(outcomes),
+    ...(natives.length > 0 && { natives }),
     refused: outcomes.flatMap(({ one, outcome }) =>
       outcome.refused.map((row) => ({ variant: one.label, ...row }))
     ),

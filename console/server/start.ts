@@ -21,6 +21,8 @@ export interface StartOptions extends ListenOptions {
   readonly rack?: string;
   /** An operator's key of the owner's, besides those that the console gives out. */
   readonly fixedKey?: string;
+  /** Jobs may run native programs. */
+  readonly allowNative?: boolean;
   /** Receives errors that are bugs of ours. */
   readonly onError?: (error: unknown) => void;
 }
@@ -41,7 +43,7 @@ export interface Started extends Place {
 
 /** @throws Refusal where the options leave a door open, or the address is taken. */
 export async function startConsole(options: StartOptions): Promise<Started> {
-  const { page, rack, fixedKey, onError } = options;
+  const { page, rack, fixedKey, allowNative = false, onError } = options;
   if (fixedKey !== undefined && fixedKey.length < FIXED_KEY_LETTERS) {
     const found = `a key of ${fixedKey.length} letters`;
     throw refusal("RACKMESH_CONSOLE_KEY", {
@@ -55,7 +57,7 @@ export async function startConsole(options: StartOptions): Promise<Started> {
   await Deno.mkdir(folder, { recursive: true, mode: 0o700 });
   const auditFile = `${folder}/audit.jsonl`;
   const audit = new AuditLog(auditFile);
-  const watchers = new Watchers({ wallMs }), jobs = new Jobs({ wallMs });
+  const watchers = new Watchers({ wallMs }), jobs = new Jobs({ wallMs, allowNative });
   const replays = new Replays({ wallMs });
   if (rack !== undefined) jobs.addOwn(rack);
   const version = versionText();

@@ -10,14 +10,20 @@ export interface CombinationJob {
   readonly base: string;
   readonly directory: string;
   readonly input?: string | undefined;
+  /** Native programs may run. */
+  readonly isNative: boolean;
 }
 
 async function run(
-  { scenario, base, directory, input }: CombinationJob,
+  { scenario, base, directory, input, isNative }: CombinationJob,
   { tell }: Asker<number>,
 ): Promise<unknown> {
   const report = await runScenario(await readScenario(scenario, { base }), {
-    prepare: { packing: "all", ...(input !== undefined && { input }) },
+    prepare: {
+      packing: "all",
+      ...(input !== undefined && { input }),
+      ...(isNative && { native: { kind: "run" } }),
+    },
     directory,
     // With a signal the rack lets the event loop run: only so this process hears that the command has ended.
     signal: new AbortController().signal,

@@ -10,6 +10,7 @@ import { commitHere } from "../base/version.ts";
 import { workersFor } from "../base/workers.ts";
 import { explain } from "../rack/failure.ts";
 import { WorkerPool } from "../rack/own/worker_pool.ts";
+import type { NativeDoor } from "../rack/native/native.ts";
 import { prepare } from "../rack/prepare.ts";
 import { beforeRun, createRunDirectory } from "../rack/run_directory.ts";
 import { LANES, noEndText } from "../rack/side_by_side.ts";
@@ -55,6 +56,8 @@ export interface SweepOptions {
   readonly limitMs?: number;
   /** Ends all processes. The result covers the finished part. */
   readonly signal?: AbortSignal;
+  /** What becomes of native programs: see `PrepareOptions`. */
+  readonly native?: NativeDoor;
   /** Before anything runs. */
   readonly onCount?: (about: { readonly count: number; readonly jobs: number }) => void;
   /** With its name among the kept runs, when the first combination is about to run. */
@@ -88,7 +91,8 @@ export async function runSweep(source: ScenarioSource, options: SweepOptions): P
     });
     // A lack of any of them is reported before the first one runs: a file, an own program.
     const first = await readScenario(`${path}/${rows[0]!.scenario}`, { base });
-    await prepare(first, { packing, ...inputOf(options), signal });
+    const { native } = options;
+    await prepare(first, { packing, ...inputOf(options), signal, ...(native && { native }) });
     return rows;
   });
   options.onStart?.(id);
@@ -120,6 +124,7 @@ export async function runSweep(source: ScenarioSource, options: SweepOptions): P
   const ended = packing === "all" ? await inProcesses() : await runInLanes(rows, {
     ...{ id, path, base, packing, lanes, signal },
     ...inputOf(options),
+    isNative: options.native?.kind === "run",
     limitMs: options.limitMs ?? LIMIT_MS,
     onProgress: ({ number, values }, share) => {
       shares.set(number, share);
@@ -163,7 +168,7 @@ function inputOf({ input }: Pick<SweepOptions, "input">) {
 
 async function runOne(
   row: SweptCombination,
-  { path, base, input, limitMs = LIMIT_MS, signal, pool, lane }: SweepOptions & {
+  { path, base, input, native, limitMs = LIMIT_MS, signal, pool, lane }: SweepOptions & {
     readonly path: string;
     readonly base: string;
     readonly pool: WorkerPool;
@@ -174,7 +179,10 @@ async function runOne(
   const directory = `${path}/${folderOf(row)}`, limit = AbortSignal.timeout(limitMs);
   try {
     const scenario = `${path}/${row.scenario}`;
-    const job: CombinationJob = { scenario, base, directory, input };
+    const job: CombinationJob = {
+      ...{ scenario, base, directory, input },
+      isNative: native?.kind === "run",
+    };
     const report = await pool.ask<RunReport, number>(lane, job, {
       signal: limit,
       onProgress,

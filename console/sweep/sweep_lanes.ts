@@ -22,6 +22,8 @@ export interface LanesOfSweep {
   /** Where paths of the scenario begin. */
   readonly base: string;
   readonly input?: string | undefined;
+  /** Native programs may run. */
+  readonly isNative: boolean;
   readonly packing: Exclude<Packing, "all">;
   readonly lanes?: number | undefined;
   /** Wall time after which a rack is ended, and its combination has failed. */
@@ -46,7 +48,7 @@ export async function runInLanes(
   rows: readonly SweptCombination[],
   options: LanesOfSweep,
 ): Promise<SweptCombination[]> {
-  const { id, path, packing, base, input, lanes, limitMs, signal, onProgress } = options;
+  const { id, path, packing, base, input, isNative, lanes, limitMs, signal, onProgress } = options;
   const combinations: Combination[] = [], racks: Rack[] = [];
   const places: {
     readonly of: Combination;
@@ -55,7 +57,11 @@ export async function runInLanes(
   }[] = [];
   for (const row of rows) {
     const directory = `${path}/${folderOf(row)}`;
-    const choices = { packing, ...(input !== undefined && { input }) };
+    const choices: PrepareOptions = {
+      packing,
+      ...(input !== undefined && { input }),
+      ...(isNative && { native: { kind: "run" } }),
+    };
     const none = { judged: [], error: "", variants: [] };
     const one: Combination = { ...none, row, choices, directory };
     try {

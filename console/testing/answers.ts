@@ -42,7 +42,7 @@ export async function runFor(
   try {
     await checkTypes(source, options);
     const report = await runScenario(source, {
-      prepare: choicesOf(options),
+      prepare: { ...choicesOf(options), native: { kind: "run" } },
       ...(options.claims && { claims: true }),
       ...(options.capture && { pcap: true }),
       signal,

@@ -368,7 +368,13 @@ export class Partition {
     event.target = index;
     event.sourceLife = life;
     event.targetLife = life;
-    this.#step(localNode, localNode.node!, event);
+    const node = localNode.node!;
+    const digest = node.onlyLooked === undefined ? undefined : { ...localNode.digest };
+    this.#step(localNode, node, event);
+    if (node.onlyLooked !== true) return;
+    Object.assign(localNode.digest, digest);
+    localNode.wakes--;
+    this.#events--;
   }
 
   #step(localNode: LocalNode, node: Node, event: Event): void {

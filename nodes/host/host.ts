@@ -84,12 +84,15 @@ export class Host implements Node, Machine<ThreadContext> {
   readonly measurements = new OperationCounts();
   #out: Outputs | undefined;
   #powered = false;
+  readonly #hasNative: boolean;
+  #onlyLooked = false;
 
   constructor(name: string, plan: HostPlan, options: HostOptions) {
     const { timing } = plan;
     this.name = name;
     this.processingPs = hostProcessingPs(timing);
     this.#plan = plan;
+    this.#hasNative = plan.programs.some(({ native }) => native !== undefined);
     this.timing = timing;
     this.options = options;
     this.map = new AddressMap(plan);
@@ -189,6 +192,7 @@ export class Host implements Node, Machine<ThreadContext> {
   step(now: Time, input: Input, out: Outputs): void {
     this.now = now;
     this.#out = out;
+    this.#processor.acted = input.kind !== "wake" || this.#isMoreDue(input);
     this.#processor.interruptSpins(now, this.#isMoreDue(input) ? "more" : "programs");
     this.iio.catchUp(now);
     this.memory.advance(now);
@@ -226,7 +230,17 @@ export class Host implements Node, Machine<ThreadContext> {
       default:
         unreachable(input);
     }
+    this.#onlyLooked = !this.#processor.acted;
     this.#out = undefined;
+  }
+
+  get onlyLooked(): boolean | undefined {
+    return this.#hasNative ? this.#onlyLooked : undefined;
+  }
+
+  /** See {@link Node.onlyLooked}. */
+  acted(): void {
+    this.#processor.acted = true;
   }
 
   #cardAt(port: number): HostCard {

@@ -449,6 +449,7 @@ export class HostPrograms {
     this.#parts.processor.add({
       name,
       ...(serves && { serves }),
+      ...(plan.native !== undefined && { native: true }),
       ...(order !== undefined && { order }),
       startAt,
       start: (account) => {

@@ -2,6 +2,7 @@
 import type { Command } from "commander";
 import { PROCESS_PACKINGS } from "../../fabric/rack/assembly/topology.ts";
 import { refusal } from "../../fabric/rack/plan/problem.ts";
+import { consoleDoor } from "../../console/rack/native/native.ts";
 import { bringUp } from "../../console/rack/bring_up.ts";
 import { takeRacksDown } from "../../console/rack/live/take_down.ts";
 import { readScenario } from "../../console/scenarios/scenario_source.ts";
@@ -29,6 +30,7 @@ interface ConsoleFlags extends VariantFlags {
   readonly insecure?: boolean;
   readonly host?: readonly string[];
   readonly viewer?: boolean;
+  readonly allowNative?: boolean;
   readonly json?: boolean;
 }
 
@@ -43,6 +45,7 @@ export function addConsole(program: Command): void {
     .option("--insecure", "another address without TLS: keys and data can be read on the way")
     .option("--host <name...>", "other names by which browsers reach it")
     .option("--viewer", "print a second address, for somebody who may only look")
+    .option("--allow-native", "let jobs run scenarios with native programs, which have your rights")
     .option("--json", "one JSON document on stdout")
     .addHelpText(
       "after",
@@ -59,7 +62,7 @@ Example:
 }
 
 async function console(scenario: string | undefined, flags: ConsoleFlags): Promise<void> {
-  const { listen: address, tlsCert, tlsKey, insecure, host, viewer, json } = flags;
+  const { listen: address, tlsCert, tlsKey, insecure, host, viewer, allowNative, json } = flags;
   const quiet = json === true;
   if ((tlsCert === undefined) !== (tlsKey === undefined)) {
     const found = tlsCert === undefined ? "--tls-key alone" : "--tls-cert alone";
@@ -79,7 +82,7 @@ async function console(scenario: string | undefined, flags: ConsoleFlags): Promi
   if (scenario !== undefined) {
     const progress = new Progress({ quiet });
     const up = await bringUp(await readScenario(scenario), {
-      prepare,
+      prepare: { ...prepare, native: consoleDoor(allowNative, quiet ? undefined : say) },
       signal,
       onLeftOut: (hosts) => {
         if (!quiet) say(`put on ${hosts.join(", ")} is left out as it has no file`);
@@ -92,7 +95,7 @@ async function console(scenario: string | undefined, flags: ConsoleFlags): Promi
   const started = await startConsole({
     ...place,
     page,
-    ...given({ rack, fixedKey }),
+    ...given({ rack, fixedKey, allowNative }),
     onError: (error) => say(error instanceof Error ? error.stack ?? error.message : String(error)),
   }).catch(async (error) => {
     if (rack !== undefined) await takeRacksDown({ run: rack });

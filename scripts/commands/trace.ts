@@ -68,6 +68,7 @@ async function traceOf(scenario: string | undefined, flags: TraceFlags): Promise
     const options = prepareOptions(flags, "all");
     return await traceScenario(await checkedScenario(scenario, flags), {
       ...options,
+      native: { kind: "run", onNotice: say },
       signal: onInterrupt("ending the run"),
       onLog: say,
     });

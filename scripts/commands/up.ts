@@ -42,6 +42,7 @@ async function up(path: string, flags: UpFlags): Promise<void> {
   const progress = new Progress({ quiet });
   const rack = await bringUp(scenario, {
     ...manner,
+    prepare: { ...manner.prepare, native: { kind: "run", onNotice: quiet ? () => {} : say } },
     signal: onInterrupt("taking the rack down"),
     onLeftOut: (hosts) => {
       if (quiet) return;

@@ -15,8 +15,8 @@ const FLAGS = ["-std=gnu11", "-O2", "-fPIC", "-shared", "-Wall", "-Wextra", "-We
 const LIBRARIES = ["-ldl", "-lpthread"];
 /** What `scripts/setup.sh` installs, too. */
 const PACKAGES = "gcc, libc6-dev and libibverbs-dev";
-const EXPECTED = `Debian's packages ${PACKAGES} (apt-get install, or as root: ` +
-  "scripts/rack run with a scenario that has native programs)";
+const EXPECTED = `Debian's packages ${PACKAGES}, which scripts/rack installs where it may ` +
+  "(as root, or by a sudo that asks nothing) for a scenario with native programs";
 
 export interface BuildOptions {
   /** Called before the compiler starts, where there is something to build. */

@@ -20,6 +20,15 @@ export type NativeDoor =
   | { readonly kind: "look" }
   | { readonly kind: "refuse"; readonly expected: string };
 
+/** Of a console: its page starts binaries of this machine only where its owner has said so. */
+export function consoleDoor(
+  allowNative: boolean | undefined,
+  onNotice?: (text: string) => void,
+): NativeDoor {
+  if (allowNative) return { kind: "run", ...(onNotice && { onNotice }) };
+  return { kind: "refuse", expected: "a console that was started with --allow-native" };
+}
+
 /** [choice] A replay needs what threads of such programs have asked, which is not recorded yet. */
 const NOT_AGAIN = "none, as native programs cannot be run again exactly (rack run, up and sweep run them)";
 

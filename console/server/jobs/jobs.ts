@@ -24,6 +24,7 @@ interface Entry {
 
 export class Jobs {
   readonly #wallMs: () => number;
+  readonly #allowNative: boolean;
   readonly #entries = new Map<string, Entry>();
   readonly #readers = new Set<(id: string | undefined) => void>();
   readonly #own = new Set<string>();
@@ -31,8 +32,15 @@ export class Jobs {
   /** Changes when the list of runs may have changed. */
   runsVersion = 0;
 
-  constructor({ wallMs }: { readonly wallMs: () => number }) {
+  /** @param options.allowNative jobs may run native programs. */
+  constructor(
+    { wallMs, allowNative = false }: {
+      readonly wallMs: () => number;
+      readonly allowNative?: boolean;
+    },
+  ) {
     this.#wallMs = wallMs;
+    this.#allowNative = allowNative;
   }
 
   /** Newest first. */
@@ -99,7 +107,7 @@ export class Jobs {
     const ended = this.#follow(id, child);
     this.#entries.set(id, { job, order, result: null, child, beganMs: this.#wallMs(), ended });
     this.#forgetOld();
-    void give(child, work);
+    void give(child, this.#allowNative ? { ...work, allowNative: true } : work);
     this.#tell(id);
     return job;
   }

@@ -23,6 +23,7 @@ import { bringUp } from "../../rack/bring_up.ts";
 import { explain } from "../../rack/failure.ts";
 import { runPerftest } from "../../rack/perftest.ts";
 import { lacksInput } from "../../rack/prepare.ts";
+import { consoleDoor, type NativeDoor } from "../../rack/native/native.ts";
 import { runScenario } from "../../rack/run_scenario.ts";
 import { readScenario, type ScenarioSource } from "../../scenarios/scenario_source.ts";
 import { captionOf } from "../../sweep/caption.ts";
@@ -74,8 +75,9 @@ function withMadeUpInput(program: ProgramScenario): ProgramScenario {
 }
 
 async function run(
-  { order, scenario, signal, replay }: ScenarioWork<"run"> & {
+  { order, scenario, signal, replay, native }: ScenarioWork<"run"> & {
     readonly replay: JobWork["replay"];
+    readonly native: NativeDoor;
   },
 ): Promise<void> {
   const { packing, claims, trace, captures } = order;
@@ -85,6 +87,7 @@ async function run(
       ...valuesIn(CHOICES, order),
       packing,
       isTyped: true,
+      native,
       ...(again ?? { change: withMadeUpInput }),
     },
     ...(replay && { faultsFile: replay.faults }),
@@ -107,10 +110,18 @@ async function run(
   say({ say: "end", verdict, isGood: verdictOf(report) === "holds" });
 }
 
-async function up({ order, scenario, signal }: ScenarioWork<"up">): Promise<void> {
+async function up(
+  { order, scenario, signal, native }: ScenarioWork<"up"> & { readonly native: NativeDoor },
+): Promise<void> {
   const { packing, trace } = order;
   const rack = await bringUp(scenario, {
-    prepare: { ...valuesIn(CHOICES, order), packing, isTyped: true, change: withMadeUpInput },
+    prepare: {
+      ...valuesIn(CHOICES, order),
+      packing,
+      isTyped: true,
+      native,
+      change: withMadeUpInput,
+    },
     ...(trace !== undefined && { trace }),
     signal,
     onProgress,
@@ -298,11 +309,14 @@ async function perftest({ order, scenario, signal }: ScenarioWork<"perftest">): 
   say({ say: "end", verdict: isGood ? "done" : result.error ?? result.status, isGood });
 }
 
-async function sweep({ order, scenario, signal }: ScenarioWork<"sweep">): Promise<void> {
+async function sweep(
+  { order, scenario, signal, native }: ScenarioWork<"sweep"> & { readonly native: NativeDoor },
+): Promise<void> {
   const { vary, limitMs, x, y, by } = order;
   const swept = await runSweep(scenario, {
     vary,
     jobs: workersOf(order),
+    native,
     ...(limitMs !== undefined && { limitMs }),
     signal,
     onStart: (id) => say({ say: "run", run: id }),
@@ -329,7 +343,8 @@ async function sweep({ order, scenario, signal }: ScenarioWork<"sweep">): Promis
 
 async function main(signal: AbortSignal): Promise<void> {
   const text = await new Response(Deno.stdin.readable).text();
-  const { order, scenario: path, base, replay }: JobWork = JSON.parse(text);
+  const { order, scenario: path, base, replay, allowNative }: JobWork = JSON.parse(text);
+  const native = consoleDoor(allowNative, (text) => say({ say: "note", text }));
   switch (order.kind) {
     case "resume":
       return await resume({ order, signal });
@@ -341,9 +356,9 @@ async function main(signal: AbortSignal): Promise<void> {
   const scenario = await readScenario(path, { base });
   switch (order.kind) {
     case "run":
-      return await run({ order, scenario, signal, replay });
+      return await run({ order, scenario, signal, replay, native });
     case "up":
-      return await up({ order, scenario, signal });
+      return await up({ order, scenario, signal, native });
     case "explore":
       return await explore({ order, scenario, signal });
     case "chaos":
@@ -351,7 +366,7 @@ async function main(signal: AbortSignal): Promise<void> {
     case "perftest":
       return await perftest({ order, scenario, signal });
     case "sweep":
-      return await sweep({ order, scenario, signal });
+      return await sweep({ order, scenario, signal, native });
   }
 }
 

@@ -3,6 +3,8 @@ import type { JobOrder, JobResult } from "../../api/jobs.ts";
 
 /** The order with the scenario as a file. */
 export interface JobWork {
+  /** Native programs may run: the console was started so. */
+  readonly allowNative?: true;
   readonly order: JobOrder;
   /** Path of the scenario, and the folder in which its own paths begin where that is another one. */
   readonly scenario: string;

@@ -270,6 +270,7 @@ export const reregistration = shape<Reregistration>("changes of a region", {
     buffer,
     offset: optional(offset),
     length: optional(size),
+    iova: optional(address),
   })),
   pd: optional(pd),
   access: optional(accessFlags),

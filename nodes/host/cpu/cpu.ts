@@ -74,6 +74,7 @@ export interface Machine<Context> {
   readonly payer: Account | undefined;
   readonly processingPs: Time;
   quietUntil(): Time;
+  acted(): void;
   /** Regions that this host shares with others; absent without one. */
   readonly regions: SharedRegions | undefined;
   signal(name: string): void;
@@ -198,6 +199,10 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
 
   get quietUntil(): Time {
     return this.#machine.quietUntil();
+  }
+
+  acted(): void {
+    this.#machine.acted();
   }
 
   get foreign(): ForeignPages {

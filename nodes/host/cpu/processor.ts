@@ -44,6 +44,8 @@ interface TaskPlan<T> {
   readonly driver?: true;
   /** The program serves others as long as the host has power. */
   readonly serves?: true;
+  /** A native program, which says itself when it acts ({@link Processor.acted}). */
+  readonly native?: true;
   readonly order?: number;
   /** Creates the program; called when it starts. Its costs are added to `account`. */
   readonly start: (account: Account) => Steps<T>;
@@ -164,6 +166,8 @@ export class Processor {
   interrupts = 0;
   readonly #spins: Spins;
   payer: Account | undefined;
+  /** Whether a thread has done more since it was set to false than look at clocks and empty queues. */
+  acted = true;
   /** The thread whose turn it is. */
   #running: Task | undefined;
   readonly #plan: ProcessorPlan;
@@ -471,6 +475,7 @@ export class Processor {
     task.resumesAtOnce = task.lastResume === now ? task.resumesAtOnce + 1 : 0;
     task.lastResume = now;
     let result: IteratorResult<Wait, unknown>;
+    if (task.plan.native !== true) this.acted = true;
     this.payer = task.account;
     this.#running = task;
     try {

@@ -108,6 +108,8 @@ export interface Cpu {
   // For native programs.
   /** Nothing but the caller acts on its host before: depends on the packing. @ignore */
   readonly quietUntil?: Time;
+  /** A native program does more in this step than look at its clock or an empty queue. @ignore */
+  acted?(): void;
   /** Pages of the host whose content is a process's memory. @ignore */
   readonly foreign?: ForeignPages;
 

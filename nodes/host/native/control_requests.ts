@@ -41,6 +41,8 @@ export type Handler<Name extends RequestName> = (
 export type Handlers<Names extends RequestName> = { readonly [Name in Names]: Handler<Name> };
 
 const DONE = {};
+/** The OUI of the cards' MACs, which are locally administered. */
+const VENDOR_ID = 0x02_0000;
 /** The port of each card, as `query/query_port.ts` has it. */
 const PORT = 1;
 
@@ -200,6 +202,8 @@ export const CONTROL: Handlers<
         sys_image_guid: it.sysImageGuid,
         max_mr_size: it.maxMrSize,
         page_size_cap: 0xffff_f000,
+        vendor_id: VENDOR_ID,
+        vendor_part_id: 1,
         max_qp: it.maxQp,
         max_qp_wr: it.maxQpWr,
         device_cap_flags: it.deviceCapFlags,
@@ -330,7 +334,7 @@ export const CONTROL: Handlers<
     const mapped = isMoved ? mappedAt(objects, addr, length) : undefined;
     if (mapped !== undefined && failed(mapped)) return mapped;
     const wrong = yield* objects.device.verbs.reregMr(mr, {
-      ...(mapped && { place: { buffer: mapped.buffer, offset: mapped.offset, length } }),
+      ...(mapped && { place: { ...mapped, length, iova: addr } }),
       ...(pd && { pd }),
       ...((flags & REREG.access) !== 0 && { access: access & ~OPTIONAL_ACCESS }),
     });

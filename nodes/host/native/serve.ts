@@ -3,13 +3,10 @@
  * runs from a reply to its next request, in no virtual time; a request is the verb that it names, at
  * that verb's cost.
  */
-import type { Time } from "../../../fabric/base/time.ts";
 import type { ProgramPlan } from "../../../fabric/rack/plan/plan.ts";
 import type { Steps } from "../cpu/program.ts";
 import type { Program, ProgramContext } from "../program_context.ts";
 import { ProgramError } from "../verbs/errors.ts";
-import { unreadEntries } from "../verbs/completion_queue.ts";
-import type { Cq } from "../verbs/objects.ts";
 import { CONTROL, type Handler, type Handlers } from "./control_requests.ts";
 import { DATA } from "./data_requests.ts";
 import { tableVersion } from "./header.ts";
@@ -67,19 +64,20 @@ class Serving {
   }
 
   *run(): Steps<void> {
+    const { cpu } = this.#context;
     let bytes = this.#process.first;
     while (bytes !== undefined) {
       const request = new Request(bytes);
-      // What the library has used lies before the request: also before what is shown with it.
-      this.#context.cpu.charge(request.head("usedPs"));
-      yield* this.#context.cpu.settle();
-      this.#show(request.head("stdout"), request.head("stderr"));
+      // What the library has answered itself lies before the request.
+      cpu.charge(request.head("usedPs"));
+      yield* cpu.settle();
       bytes = this.#process.main.resume(yield* this.#answer(request));
     }
+    cpu.acted?.();
     this.#show();
     for (const lines of Object.values(this.#lines)) lines.end();
     const code = this.#process.end();
-    this.#context.cpu.report("native-ended", { program: this.#context.cpu.program, code });
+    cpu.report("native-ended", { program: cpu.program, code });
     if (code !== 0) throw new ProgramError(this.#ended(code));
   }
 
@@ -102,31 +100,32 @@ class Serving {
         `The library has sent request ${request.head("request")}: there is none`,
       );
     }
+    const isLook = name === "clock" || name === "poll_cq";
+    if (!isLook) this.#acts(request);
     const handler = HANDLERS[name] as Handler<RequestName>;
     const answered = yield* handler(request.args(name), this.objects, request);
     const isError = "errno" in answered;
     if (isError) this.#note(name, answered);
+    if (isLook && (isError || (answered.rows?.length ?? 0) > 0)) this.#acts(request);
+    const quietUntil = cpu.quietUntil ?? cpu.now;
     yield* cpu.settle();
     const head = {
       error: isError ? ERRNO[answered.errno] : 0,
       nowPs: cpu.now,
-      leasePs: this.#lease(name, request),
+      // An entry that was written while an empty queue was polled is missed by no local poll.
+      leasePs: name === "poll_cq" && quietUntil <= cpu.now ? cpu.now : cpu.quietUntil ?? cpu.now,
     };
     const bad = isError && "bad" in answered ? { words: { bad: answered.bad as number } } : {};
     return encodeReply(name, head, (isError ? bad : answered) as Answered<RequestName>);
   }
 
   /**
-   * Until when nothing changes that the thread could see. A queue that got an entry while a poll was
-   * under way is not empty: a local poll would miss it.
+   * The program does more than look at its clock or an empty queue. How often it looks by a request
+   * depends on the lease, and so on the packing: its output is shown here alone.
    */
-  #lease(name: RequestName, request: Request): Time {
-    const { cpu } = this.#context;
-    if (name === "poll_cq") {
-      const cq = this.objects.get<Cq>(request.args(name).cq, "completion queue");
-      if (!("errno" in cq) && hasEntry(cq)) return cpu.now;
-    }
-    return cpu.quietUntil ?? cpu.now;
+  #acts(request: Request): void {
+    this.#context.cpu.acted?.();
+    this.#show(request.head("stdout"), request.head("stderr"));
   }
 
   /** Refusals are the program's to handle; the trace has the reasons. */
@@ -134,11 +133,6 @@ class Serving {
     const { cpu } = this.#context;
     if (cpu.tracing) cpu.trace({ step: "native-refused", text: `${name}: ${errno}: ${reason}` });
   }
-}
-
-function hasEntry(cq: Cq): boolean {
-  for (const _ of unreadEntries(cq)) return true;
-  return false;
 }
 
 const TIME: Handlers<"hello" | "clock" | "sleep" | "spin" | "stuck" | "exit"> = {

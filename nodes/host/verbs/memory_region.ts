@@ -296,6 +296,8 @@ export interface Reregistration {
     readonly buffer: Buffer;
     readonly offset?: number;
     readonly length?: number;
+    /** As of a registration. */
+    readonly iova?: number;
   };
   /** IBV_REREG_MR_CHANGE_PD. */
   readonly pd?: Pd;
@@ -352,8 +354,9 @@ export function* reregMr(mr: Mr, change: Reregistration): Steps<VerbError | unde
   pd.uses.count++;
   Object.assign(record, { pd: inContext(pd, record.pd.device), access });
   if (place !== undefined) {
-    // The region's addresses are the program's own from now on.
-    Object.assign(record, { address: place.va, memory: place.va, length: place.length });
+    const { buffer, offset = 0 } = change.place!;
+    const memory = buffer.address + offset;
+    Object.assign(record, { address: place.va, memory, length: place.length });
   }
   return undefined;
 }
@@ -363,9 +366,9 @@ function placeAnew(
   place: NonNullable<Reregistration["place"]>,
   access: number,
 ): NonNullable<RegionChange["place"]> | VerbError {
-  const { buffer, offset = 0, length = buffer.length - offset } = place;
+  const { buffer, offset = 0, length = buffer.length - offset, iova } = place;
   return checkRegion(pd, buffer, { offset, length, access }) ??
-    placeOf(pd.device, { buffer, offset, length, iova: undefined, isOnDemand: false });
+    placeOf(pd.device, { buffer, offset, length, iova, isOnDemand: false });
 }
 
 /** Arguments of `adviseMr` (ibv_advise_mr). */

@@ -81,6 +81,7 @@ async function runIt(path: string, flags: SweepFlags): Promise<void> {
   const progress = new Progress({ quiet });
   const sweep = await runSweep(scenario, {
     vary,
+    native: { kind: "run", onNotice: quiet ? () => {} : say },
     limitMs: limit * 1_000,
     ...{ packing, ...atOnce, ...given({ input }) },
     signal: onInterrupt("ending the combinations that run"),
