@@ -554,6 +554,59 @@ describe("The end of a connection", () => {
   });
 });
 
+describe("A card that fails and comes back", () => {
+  it("at the server: its connections end with an error at both ends, the listener goes on", () => {
+    const errors: unknown[] = [];
+    const rack = run(
+      function* (side) {
+        const { context: { cpu }, sockets } = side;
+        const listener = yield* serve(side);
+        const { handle } = good(yield* sockets.accept(cpu, { listener, wait: true }));
+        errors.push(yield* read(side, handle));
+        const next = good(yield* sockets.accept(cpu, { listener, wait: true }));
+        assert.deepEqual(yield* readAll(side, next.handle), text("again"));
+      },
+      function* (side) {
+        const { context: { cpu } } = side;
+        const socket = yield* connected(side);
+        yield* cpu.sleep(PS_PER_MS);
+        good(yield* write(side, socket, text("lost")));
+        errors.push(yield* read(side, socket));
+        yield* cpu.sleep(20 * PS_PER_MS);
+        good(yield* write(side, yield* connected(side), text("again")));
+      },
+      { faults: ["{ at: 1ms, kill: b-rnic }", "{ at: 2ms, start: b-rnic }"] },
+    );
+    assert.deepEqual(errors.sort(), ["ECONNRESET", "ETIMEDOUT"]);
+    assertClean(rack);
+  });
+
+  it("at the client: its connections end with an error, and new ones are made", () => {
+    const errors: unknown[] = [];
+    const rack = run(
+      function* (side) {
+        const { context: { cpu }, sockets } = side;
+        const listener = yield* serve(side);
+        const first = good(yield* sockets.accept(cpu, { listener, wait: true }));
+        yield* cpu.sleep(2 * PS_PER_MS);
+        good(yield* write(side, first.handle, text("lost")));
+        errors.push(yield* read(side, first.handle));
+        const next = good(yield* sockets.accept(cpu, { listener, wait: true }));
+        assert.deepEqual(yield* readAll(side, next.handle), text("again"));
+      },
+      function* (side) {
+        const { context: { cpu } } = side;
+        errors.push(yield* read(side, yield* connected(side)));
+        yield* cpu.sleep(20 * PS_PER_MS);
+        good(yield* write(side, yield* connected(side), text("again")));
+      },
+      { faults: ["{ at: 1ms, kill: a-rnic }", "{ at: 2ms, start: a-rnic }"] },
+    );
+    assert.deepEqual(errors.sort(), ["ECONNRESET", "ETIMEDOUT"]);
+    assertClean(rack);
+  });
+});
+
 describe("What a connection holds", () => {
   it("is free when both ends have closed, also while their programs go on", () => {
     const held = ({ context: { device: { state } } }: Side) => [
