@@ -654,7 +654,7 @@ describe("poll", () => {
         const from = cpu.now;
         assert.deepEqual(yield* sockets.poll(cpu, { timeoutPs: 50 * PS_PER_US, rows }), [0]);
         assert.equal(cpu.now - from, 50 * PS_PER_US);
-        // What its caller owes lies before its time.
+        // The time that its caller owes lies before its own.
         cpu.charge(30 * PS_PER_US);
         assert.deepEqual(yield* sockets.poll(cpu, { timeoutPs: 50 * PS_PER_US, rows }), [0]);
         assert.equal(cpu.now - from, 130 * PS_PER_US);

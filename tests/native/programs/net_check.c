@@ -259,7 +259,7 @@ static void waits_client(const char *host)
 	puts("waits: done");
 }
 
-/* What is refused, and what is in the process alone. */
+/* Refusals, and sockets within the process. */
 static void refusals(void)
 {
 	int pair[2];

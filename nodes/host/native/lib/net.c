@@ -176,7 +176,7 @@ EXPORT int listen(int fd, int backlog)
 	return 0;
 }
 
-/* Whether a call goes on after the handler of an alarm (SA_RESTART). */
+/* A call goes on after the handler of an alarm (SA_RESTART). */
 static bool restarts(void)
 {
 	struct sigaction action;
@@ -329,7 +329,7 @@ EXPORT int connect(int fd, const struct sockaddr *given, socklen_t length)
 	return go_on_connecting(socket);
 }
 
-/* Whether a call may use the stream; what a connect without waiting has come to is found here. */
+/* The error of a call on the stream; a connect that did not wait is asked for its result here. */
 static int refuse_stream(struct net_socket *socket)
 {
 	uint64_t status[ANSWER_socket_status_WORDS];
@@ -552,7 +552,7 @@ EXPORT ssize_t writev(int fd, const struct iovec *parts, int count)
 	return send_vector(fd, socket, parts, count, 0);
 }
 
-/* What _FORTIFY_SOURCE calls in their place. */
+/* Those that _FORTIFY_SOURCE calls in their place. */
 _Noreturn void __chk_fail(void);
 
 EXPORT ssize_t __read_chk(int fd, void *bytes, size_t length, size_t room)
@@ -848,7 +848,7 @@ EXPORT int recvmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags,
 		    struct timespec *timeout)
 {
 	HOST_SOCKET_OR(LIBC(recvmmsg)(fd, messages, count, flags, timeout));
-	/* What comes first is enough, as with MSG_WAITFORONE: a stream has no messages. */
+	/* The first bytes are enough, as with MSG_WAITFORONE: a stream has no messages. */
 	if (count == 0)
 		return 0;
 	ssize_t got = recvmsg(fd, &messages[0].msg_hdr, flags & ~MSG_WAITFORONE);
