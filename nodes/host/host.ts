@@ -39,7 +39,7 @@ import { PageTable } from "./memory/page_table.ts";
 import { Pager } from "./paging/pager.ts";
 import { OperationCounts } from "./cpu/operation_counts.ts";
 import { type Account, Processor } from "./cpu/processor.ts";
-import { signalOf, SIGNALS, type Steps } from "./cpu/program.ts";
+import { type Outside, signalOf, SIGNALS, type Steps } from "./cpu/program.ts";
 import type { ImageReader } from "./memory/sparse_bytes.ts";
 import type { OpenDevice } from "./open_device.ts";
 import type { ThreadContext } from "./program_context.ts";
@@ -71,6 +71,7 @@ export class Host implements Node, Machine<ThreadContext> {
   /** Its RNICs, by the ports of their buses. */
   readonly cards: readonly HostCard[];
   readonly iio: IioStacks;
+  readonly outside: Outside;
   readonly pages: PageTable;
   readonly paging: Pager;
   readonly iommu: Iommu | undefined;
@@ -114,6 +115,12 @@ export class Host implements Node, Machine<ThreadContext> {
     this.map.onFree = (buffer, { kind, card }) => {
       this.pages.forget(buffer);
       if (kind === "contiguous") this.iommu?.unmap(buffer.pages, card);
+    };
+    this.outside = {
+      quietUntil: () => this.#quietUntil(),
+      acted: () => this.#processor.acted = true,
+      foreign: this.memory.foreign,
+      peek: (physical, length) => this.memory.peek(physical, length),
     };
     this.pages = new PageTable(this.map, this.memory, timing);
     this.paging = new Pager({
@@ -238,11 +245,6 @@ export class Host implements Node, Machine<ThreadContext> {
     return this.#hasNative ? this.#onlyLooked : undefined;
   }
 
-  /** See {@link Node.onlyLooked}. */
-  acted(): void {
-    this.#processor.acted = true;
-  }
-
   #cardAt(port: number): HostCard {
     return this.cards[port - PORTS.hostBus] ?? fail(`${this.name} has no RNIC at port ${port}`);
   }
@@ -273,7 +275,7 @@ export class Host implements Node, Machine<ThreadContext> {
   }
 
   /** In a step: the earliest time at which anything but the running thread itself acts on this host. */
-  quietUntil(): Time {
+  #quietUntil(): Time {
     const { iio, regions, now } = this;
     const own = Math.min(this.#processor.nextOfOthers, iio.nextAt, iio.nextDurableAt, this.#atsAt);
     const outside = this.out.quietUntil?.() ?? now;

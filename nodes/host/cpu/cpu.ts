@@ -26,7 +26,6 @@ import type { CardMemory } from "../memory/card_memory.ts";
 import { LINE_BYTES } from "../memory/llc.ts";
 import type { IioStacks } from "../memory/iio_stacks.ts";
 import type { QueueGuard } from "../memory/queue_guard.ts";
-import type { ForeignPages } from "../memory/foreign_pages.ts";
 import type { MemorySystem } from "../memory/memory_system.ts";
 import type { PageTable } from "../memory/page_table.ts";
 import type { DemandPaging } from "./demand_paging.ts";
@@ -36,7 +35,7 @@ import type { HostBus } from "./host_bus.ts";
 import type { Account, Range } from "./processor.ts";
 import type { OperationCounts } from "./operation_counts.ts";
 import { type HeldStores, RegionRefused, type SharedRegions } from "./region.ts";
-import type { Cpu, Measurement, Region, Source, Steps, Threads, Wait } from "./program.ts";
+import type { Cpu, Measurement, Outside, Region, Source, Steps, Threads, Wait } from "./program.ts";
 import { LOG_TOPIC, type LogLine, logText } from "./log_text.ts";
 import { notPlain, reported } from "./report_data.ts";
 import { answered, hold } from "./wait_site.ts";
@@ -73,8 +72,7 @@ export interface Machine<Context> {
    */
   readonly payer: Account | undefined;
   readonly processingPs: Time;
-  quietUntil(): Time;
-  acted(): void;
+  readonly outside: Outside;
   /** Regions that this host shares with others; absent without one. */
   readonly regions: SharedRegions | undefined;
   signal(name: string): void;
@@ -197,16 +195,8 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
     streak.ended(this.#machine.now);
   }
 
-  get quietUntil(): Time {
-    return this.#machine.quietUntil();
-  }
-
-  acted(): void {
-    this.#machine.acted();
-  }
-
-  get foreign(): ForeignPages {
-    return this.#machine.memory.foreign;
+  get outside(): Outside {
+    return this.#machine.outside;
   }
 
   get paging(): DemandPaging {

@@ -67,6 +67,18 @@ export interface Measurement {
   readonly promisedBytes?: number;
 }
 
+/** A host's door for a program that runs outside of virtual time: see `native/serve.ts`. */
+export interface Outside {
+  /** Nothing but the caller acts on the host before: depends on the packing. */
+  quietUntil(): Time;
+  /** The program does more in this step than look at its clock or at an empty queue. */
+  acted(): void;
+  /** Pages of the host whose content is a process's memory. */
+  readonly foreign: ForeignPages;
+  /** The newest bytes at a physical address; without cost and effect. */
+  peek(physical: number, length: number): Uint8Array;
+}
+
 /** A program's view of its core. All addresses are virtual; costs are charged to this core. */
 export interface Cpu {
   /** The core's time: now, without owed time. */
@@ -105,13 +117,8 @@ export interface Cpu {
   /** @ignore */
   polled?(poll: Poll): Steps<void>;
 
-  // For native programs.
-  /** Nothing but the caller acts on its host before: depends on the packing. @ignore */
-  readonly quietUntil?: Time;
-  /** A native program does more in this step than look at its clock or an empty queue. @ignore */
-  acted?(): void;
-  /** Pages of the host whose content is a process's memory. @ignore */
-  readonly foreign?: ForeignPages;
+  /** What a native program needs of its host. @ignore */
+  readonly outside?: Outside;
 
   /**
    * A region that hosts share, by its name in the scenario; it is registered at its first use

@@ -152,6 +152,7 @@ uint64_t *request_begin(int request, size_t args)
 	if (native.active && !is_main_thread)
 		native_fail("a second thread of the program calls the host: only the first one can");
 	raise_alarm_if_due();
+	ahead_note_request(request);
 	in_request = true;
 	buffer_need(&out, length);
 	memset(out.at, 0, length);
@@ -339,6 +340,7 @@ static void say_exit(int code, void *unused)
 	request_send();
 	spin_stop();
 	clock_stop();
+	ahead_stop();
 	native.active = false;
 }
 
@@ -351,6 +353,7 @@ static void be_child(void)
 	native.forked = true;
 	spin_stop();
 	clock_stop();
+	ahead_stop();
 	syscall(SYS_close, requests_fd);
 	syscall(SYS_close, replies_fd);
 }
@@ -401,6 +404,7 @@ __attribute__((constructor)) static void start(int argc, char **argv)
 	/* valgrind executes rdtsc itself and cannot single-step: under it both stay the machine's. */
 	if (!instrumented) {
 		clock_start();
+		ahead_start();
 		spin_start();
 	}
 }

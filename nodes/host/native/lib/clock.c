@@ -41,7 +41,11 @@ bool use_locally(uint64_t ps)
 
 static uint64_t pass(uint64_t ps)
 {
-	if (!use_locally(ps)) {
+	bool fits = use_locally(ps);
+
+	if (!fits && ahead_may_read_clock()) {
+		native.used_ps += ps;
+	} else if (!fits) {
 		/* Begun first: alarms come between calls, with a lease and without one. */
 		request_begin(REQUEST_clock, ARG_clock_WORDS);
 		native.used_ps += ps;
@@ -212,6 +216,8 @@ static void on_segv(int signal, siginfo_t *info, void *context)
 	greg_t *reg = ((ucontext_t *)context)->uc_mcontext.gregs;
 	const uint8_t *code = (const uint8_t *)reg[REG_RIP];
 
+	if (ahead_took_fault(info))
+		return;
 	/* The trap of a privileged instruction has no address; a jump to nowhere has its own. */
 	if (info->si_code == SI_KERNEL && info->si_addr == NULL && code[0] == 0x0f &&
 	    (code[1] == 0x31 || (code[1] == 0x01 && code[2] == 0xf9))) {
