@@ -402,7 +402,7 @@ export class Sockets {
   }
 
   #spawn(name: string, steps: (context: ThreadContext) => Steps<void>): void {
-    this.#cpu.spawn(`tcp-${name}-${this.#nextThread++}`, steps);
+    this.#cpu.spawnKernel!(`tcp-${name}-${this.#nextThread++}`, steps);
   }
 
   #newSignal(kind: string): string {
