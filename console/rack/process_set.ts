@@ -99,7 +99,9 @@ export class ProcessSet {
     options: { readonly isNative: boolean },
   ): Required<Pick<ChildOptions, "rights" | "cwd">> {
     const { directory, runFiles } = this.#options;
-    const directories = runFiles.map((path) => path.slice(directory.length + 1, path.lastIndexOf("/")));
+    const directories = runFiles.map((path) =>
+      path.slice(directory.length + 1, path.lastIndexOf("/"))
+    );
     return { rights: laneRights(url, { directories, ...options }), cwd: directory };
   }
 

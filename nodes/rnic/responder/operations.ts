@@ -9,6 +9,7 @@ import {
   OPCODE_ROWS,
   type OpcodeRow,
   type RequestOperation,
+  takesSlot,
 } from "../../../fabric/wire/roce/opcode.ts";
 import type { MemoryAccess } from "../paging/access.ts";
 import type { Device } from "../state/device.ts";
@@ -18,7 +19,7 @@ import type { RequestIn, Verdict } from "../state/responder_state.ts";
 import { executeCardMessage } from "../coherence/receive_message.ts";
 import { executeFlush, needOfFlush, repeatFlush } from "../persistence/flush_operation.ts";
 import { executeWriteVerify, repeatVerified } from "../verify/write_verify.ts";
-import { executeAtomic, repeatAtomic } from "./atomic.ts";
+import { ATOMIC_WRITE, COMPARE_SWAP, executeAtomic, FETCH_ADD, repeatAtomic } from "./atomic.ts";
 import { repeatRead, repeatSend, repeatWrite } from "./duplicates.ts";
 import { executeRead, executeSend, executeWrite } from "./execute.ts";
 import {
@@ -40,16 +41,17 @@ export interface OperationRow extends OperationFacts {
   readonly repeat: (device: Device, qp: QueuePair, input: RequestIn) => boolean;
 }
 
-type Given = Omit<OperationRow, "name" | "answer">;
+/** Columns that the name does not determine. */
+type Given = Omit<OperationRow, "name" | "answer" | "takesSlot">;
 
 const PLAIN = {
   need: 0,
   vendorRight: undefined,
-  takesSlot: false,
   takesRecv: "never",
   order: "at-once",
   length: "any",
   invalid: undefined,
+  atomic: undefined,
   counter: undefined,
   memory: () => undefined,
 } as const satisfies Omit<Given, "execute" | "repeat">;
@@ -57,7 +59,6 @@ const PLAIN = {
 const ATOMIC: Given = {
   ...PLAIN,
   need: ACCESS.remoteAtomic,
-  takesSlot: true,
   order: "in-turn",
   invalid: "the alignment",
   counter: "atomicsExecuted",
@@ -91,7 +92,6 @@ const ROWS: Readonly<Record<RequestOperation, Given>> = {
   "read-request": {
     ...PLAIN,
     need: ACCESS.remoteRead,
-    takesSlot: true,
     order: "in-turn",
     memory: memoryOfRead,
     execute: executeRead,
@@ -100,7 +100,6 @@ const ROWS: Readonly<Record<RequestOperation, Given>> = {
   "compare-swap": ATOMIC,
   "fetch-add": ATOMIC,
   "atomic-write": { ...ATOMIC, need: ACCESS.remoteWrite, length: "word" },
-  // FLUSH takes no slot, as in rxe: the PM module remembers it.
   "flush": {
     ...PLAIN,
     need: needOfFlush,
@@ -112,7 +111,6 @@ const ROWS: Readonly<Record<RequestOperation, Given>> = {
     ...PLAIN,
     need: ACCESS.remoteWrite,
     vendorRight: "remoteWriteVerify",
-    takesSlot: true,
     order: "checked",
     length: "announced",
     invalid: "the verification",
@@ -129,7 +127,8 @@ const ROWS: Readonly<Record<RequestOperation, Given>> = {
 export const OPERATIONS = Object.fromEntries(
   Object.entries(ROWS).map(([name, given]) => {
     const operation = name as RequestOperation;
-    return [name, { name: operation, answer: ANSWERS[operation], ...given }];
+    const answer = ANSWERS[operation];
+    return [name, { name: operation, answer, takesSlot: takesSlot(operation), ...given }];
   }),
 ) as Readonly<Record<RequestOperation, OperationRow>>;
 
