@@ -1,4 +1,4 @@
-/* What net.c (sockets), waits.c (poll and its kin, sleeps) and names.c (names of hosts) share. */
+/* The parts that net.c (sockets), waits.c (poll, sleeps) and names.c (names of hosts) share. */
 #pragma once
 #include "rackmesh.h"
 
