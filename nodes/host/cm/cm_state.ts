@@ -100,6 +100,7 @@ export type RdmaCmEventType =
   | "ESTABLISHED"
   | "DISCONNECTED"
   | "DEVICE_REMOVAL"
+  | "MULTICAST_JOIN"
   | "TIMEWAIT_EXIT";
 
 /** The events of a service's connections. */

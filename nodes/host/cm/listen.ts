@@ -289,7 +289,7 @@ function* roomyQp(options: ConnectionQp, sends: number): Steps<Qp | VerbError> {
 }
 
 /** The path's fields that differ from the defaults of an address vector. */
-function pathIn({ primaryTrafficClass, primaryHopLimit }: CmReq): ConnectionPath {
+export function pathIn({ primaryTrafficClass, primaryHopLimit }: CmReq): ConnectionPath {
   return {
     ...(primaryTrafficClass !== REQ_DEFAULTS.primaryTrafficClass &&
       { trafficClass: primaryTrafficClass }),

@@ -12,6 +12,7 @@ import { verbError } from "../verbs/errors.ts";
 import type { CompChannel, VerbError } from "../verbs/objects.ts";
 import type { ErrnoName } from "./numbers.ts";
 import type { NativeProcess } from "./port.ts";
+import { RdmaCm } from "./rdma_cm.ts";
 import { Sockets } from "./sockets.ts";
 
 /** A call that the host refuses, by the errno that the program gets. */
@@ -37,6 +38,7 @@ export class NativeObjects implements ForeignMemory {
   readonly cpu: ProgramCpu;
   readonly device: OpenDevice;
   readonly sockets: Sockets;
+  readonly cm: RdmaCm;
   readonly process: NativeProcess;
   /** The devices that it has opened, by their place in the list. */
   readonly opened = new Map<number, OpenDevice>();
@@ -53,7 +55,9 @@ export class NativeObjects implements ForeignMemory {
   constructor({ cpu, device }: Pick<ProgramContext, "cpu" | "device">, process: NativeProcess) {
     this.cpu = cpu;
     this.device = device;
+    this.cm = new RdmaCm(device);
     this.sockets = new Sockets({ cpu, device }, {
+      cm: this.cm,
       channel: (handle) => this.#byHandle.get(handle) as CompChannel | undefined,
       device: (place) => this.opened.get(place),
     });
