@@ -17,6 +17,7 @@ export interface ForeignMemory {
 interface ForeignPage {
   readonly memory: ForeignMemory;
   readonly address: number;
+  readonly isMirror?: true;
 }
 
 export class ForeignPages {
@@ -27,13 +28,19 @@ export class ForeignPages {
     this.#pages.set(frame / DRAM_PAGE_BYTES, { memory, address });
   }
 
+  /** A page of SCM of which the process has a copy: the card's writes go there, too. */
+  mirror(frame: number, memory: ForeignMemory, address: number): void {
+    this.#pages.set(frame / DRAM_PAGE_BYTES, { memory, address, isMirror: true });
+  }
+
   unmap(frame: number): void {
     this.#pages.delete(frame / DRAM_PAGE_BYTES);
   }
 
   /** Replaces the bytes that lie in foreign pages; those that their process has no more read 0. */
   read(physical: number, target: Uint8Array): void {
-    this.#each(physical, target, ({ memory, address }, part) => {
+    this.#each(physical, target, ({ memory, address, isMirror }, part) => {
+      if (isMirror) return;
       const bytes = memory.read(address, part.length);
       if (bytes === undefined) part.fill(0);
       else part.set(bytes);
@@ -66,8 +73,7 @@ export class ForeignPages {
       const length = Math.min(DRAM_PAGE_BYTES - inPage, bytes.length - done);
       const page = this.#pages.get((physical + done - inPage) / DRAM_PAGE_BYTES);
       if (page !== undefined) {
-        const { memory, address } = page;
-        use({ memory, address: address + inPage }, bytes.subarray(done, done + length));
+        use({ ...page, address: page.address + inPage }, bytes.subarray(done, done + length));
       }
       done += length;
     }

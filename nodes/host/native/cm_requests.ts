@@ -1,3 +1,4 @@
+// deno-lint-ignore-file require-yield -- handlers have one form
 /** The commands of /dev/infiniband/rdma_cm on the host's connection manager, each on its call. */
 import { PS_PER_MS } from "../../../fabric/base/time.ts";
 import type { QpAttributes } from "../../../fabric/wire/host_bus/rnic_command.ts";

@@ -310,16 +310,19 @@ export const CONTROL: Handlers<
     const pd = objects.get<Pd>(handle, "protection domain");
     if (failed(pd)) return pd;
     if (!(length > 0)) return verbError("EINVAL", `A region has bytes: found ${length}`);
-    const mapped = mappedAt(objects, addr, length);
+    const place = objects.inScm(addr, length);
+    const mapped = place === undefined
+      ? mappedAt(objects, addr, length)
+      : { buffer: objects.cpu.scm, offset: place };
     if (failed(mapped)) return mapped;
     const { buffer, offset } = mapped;
     const options = { offset, length, iova, access: access & ~OPTIONAL_ACCESS };
     const mr = yield* objects.device.verbs.regMr(pd, buffer, options);
     if (failed(mr)) {
-      objects.discard(buffer);
+      if (place === undefined) objects.discard(buffer);
       return mr;
     }
-    objects.keep(mr, buffer);
+    if (place === undefined) objects.keep(mr, buffer);
     return { words: { handle: objects.handle(mr), lkey: mr.lkey, rkey: mr.rkey } };
   },
 

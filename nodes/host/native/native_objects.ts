@@ -3,9 +3,9 @@
  * of its memory that the card may reach.
  */
 import type { Time } from "../../../fabric/base/time.ts";
-import type { ForeignMemory, ForeignPages } from "../memory/foreign_pages.ts";
-import { type Buffer, DRAM_PAGE_BYTES } from "../memory/address_map.ts";
-import type { Steps } from "../cpu/program.ts";
+import type { ForeignMemory } from "../memory/foreign_pages.ts";
+import { type Buffer, DRAM_PAGE_BYTES, SCM_BASE } from "../memory/address_map.ts";
+import type { Outside, Steps } from "../cpu/program.ts";
 import type { OpenDevice } from "../open_device.ts";
 import type { ProgramContext, ProgramCpu } from "../program_context.ts";
 import { verbError } from "../verbs/errors.ts";
@@ -34,25 +34,34 @@ export const SPIN_US = 200, STUCK_US = 20_000_000;
 /** The largest bounce buffer for inline data: the WQEs' room is less. */
 const INLINE_BYTES = DRAM_PAGE_BYTES;
 
+/** A part of SCM, and where the process has it. */
+export interface ScmPart {
+  readonly offset: number;
+  readonly length: number;
+  readonly address: number;
+}
+
 export class NativeObjects implements ForeignMemory {
   readonly cpu: ProgramCpu;
   readonly device: OpenDevice;
   readonly sockets: Sockets;
   readonly cm: RdmaCm;
   readonly process: NativeProcess;
+  readonly outside: Outside;
+  readonly options: ProgramContext["options"];
   /** The devices that it has opened, by their place in the list. */
   readonly opened = new Map<number, OpenDevice>();
   isWatched = false;
   readonly #signal: string;
-  readonly #foreign: ForeignPages;
   readonly #byHandle = new Map<number, object>();
   readonly #handles = new Map<object, number>();
   readonly #mapped = new Map<object, Buffer>();
+  readonly #scm = new Map<number, ScmPart>();
   #next = 1;
   #inline: Buffer | undefined;
   #inlineUsed = 0;
 
-  constructor({ cpu, device }: Pick<ProgramContext, "cpu" | "device">, process: NativeProcess) {
+  constructor({ cpu, device, options }: ProgramContext, process: NativeProcess) {
     this.cpu = cpu;
     this.device = device;
     this.cm = new RdmaCm(device);
@@ -62,7 +71,8 @@ export class NativeObjects implements ForeignMemory {
       device: (place) => this.opened.get(place),
     });
     this.process = process;
-    this.#foreign = cpu.foreign!;
+    this.outside = cpu.outside!;
+    this.options = options;
     this.#signal = `native-written:${cpu.program}`;
   }
 
@@ -98,7 +108,7 @@ export class NativeObjects implements ForeignMemory {
     const offset = address % DRAM_PAGE_BYTES;
     const buffer = this.cpu.allocate(offset + length);
     buffer.pages.forEach((frame, i) => {
-      this.#foreign.map(frame, this, address - offset + i * DRAM_PAGE_BYTES);
+      this.outside.foreign.map(frame, this, address - offset + i * DRAM_PAGE_BYTES);
     });
     return { buffer, offset };
   }
@@ -118,12 +128,41 @@ export class NativeObjects implements ForeignMemory {
 
   discard(buffer: Buffer): void {
     // Before the memory is given out anew: its clearing must not reach the process.
-    for (const frame of buffer.pages) this.#foreign.unmap(frame);
+    for (const frame of buffer.pages) this.outside.foreign.unmap(frame);
     this.cpu.free(buffer);
+  }
+
+  /** The card's writes into this part of SCM go to the process, too. */
+  mapScm(part: ScmPart): void {
+    this.unmapScm(part.address);
+    this.#scm.set(part.address, part);
+    for (let done = 0; done < part.length; done += DRAM_PAGE_BYTES) {
+      this.outside.foreign.mirror(SCM_BASE + part.offset + done, this, part.address + done);
+    }
+  }
+
+  unmapScm(address: number): void {
+    const part = this.#scm.get(address);
+    if (part === undefined) return;
+    this.#scm.delete(address);
+    for (let done = 0; done < part.length; done += DRAM_PAGE_BYTES) {
+      this.outside.foreign.unmap(SCM_BASE + part.offset + done);
+    }
+  }
+
+  /** The offset in SCM of a range of the process's memory that it has mapped; undefined of other memory. */
+  inScm(address: number, length: number): number | undefined {
+    for (const part of this.#scm.values()) {
+      if (address >= part.address && address + length <= part.address + part.length) {
+        return part.offset + address - part.address;
+      }
+    }
+    return undefined;
   }
 
   /** The program has ended: its memory is no more. */
   end(): void {
+    for (const address of [...this.#scm.keys()]) this.unmapScm(address);
     for (const region of [...this.#mapped.keys()]) this.unmap(region);
     if (this.#inline !== undefined) this.cpu.free(this.#inline);
     this.#inline = undefined;

@@ -283,6 +283,20 @@ export const REQUESTS = {
   get_async_event: { args: ["device", "wait"], answer: ["event", "type", "object"] },
   ack_async_event: { args: ["device", "event"] },
 
+  // Persistent memory (`scm_requests.ts`). Offsets are SCM's, in bytes; a file's name follows as bytes.
+  scm_open: { args: [], answer: ["offset", "length"] },
+  /** The answer is the bytes. */
+  scm_load: { args: ["offset", "length"] },
+  /** From now on the card's writes there go to the process, at `addr`. */
+  scm_map: { args: ["offset", "length", "addr"] },
+  scm_unmap: { args: ["addr"] },
+  /** Spans that the program has stored: words of offset and length, and then the bytes of all. */
+  scm_store: { args: ["spans"] },
+  /** Non-temporal stores of the bytes that follow. */
+  scm_stream: { args: ["offset"] },
+  scm_flush: { args: ["offset", "length", "drain"] },
+  scm_drain: { args: [] },
+
   // Sockets of TCP between native programs (`sockets.ts`). Handles are the host's.
   socket_listen: { args: ["port", "backlog"], answer: ["handle", "port"] },
   socket_accept: { args: ["listener", "wait"], answer: ["handle", "address", "port"] },

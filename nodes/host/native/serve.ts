@@ -21,6 +21,7 @@ import {
   TSC_PS,
 } from "./native_objects.ts";
 import { ERRNO } from "./numbers.ts";
+import { SCM } from "./scm_requests.ts";
 import { Lines } from "./output_lines.ts";
 import type { NativePort, NativeProcess } from "./port.ts";
 import type { RequestName } from "./requests.ts";
@@ -74,7 +75,7 @@ class Serving {
       yield* cpu.settle();
       bytes = this.#process.main.resume(yield* this.#answer(request));
     }
-    cpu.acted?.();
+    cpu.outside!.acted();
     this.#show();
     for (const lines of Object.values(this.#lines)) lines.end();
     const code = this.#process.end();
@@ -108,13 +109,13 @@ class Serving {
     const isError = "errno" in answered;
     if (isError) this.#note(name, answered);
     if (isLook && (isError || (answered.rows?.length ?? 0) > 0)) this.#acts(request);
-    const quietUntil = cpu.quietUntil ?? cpu.now;
+    const quietUntil = cpu.outside!.quietUntil();
     yield* cpu.settle();
     const head = {
       error: isError ? ERRNO[answered.errno] : 0,
       nowPs: cpu.now,
       // An entry that was written while an empty queue was polled is missed by no local poll.
-      leasePs: name === "poll_cq" && quietUntil <= cpu.now ? cpu.now : cpu.quietUntil ?? cpu.now,
+      leasePs: name === "poll_cq" && quietUntil <= cpu.now ? cpu.now : cpu.outside!.quietUntil(),
     };
     const bad = isError && "bad" in answered ? { words: { bad: answered.bad as number } } : {};
     return encodeReply(name, head, (isError ? bad : answered) as Answered<RequestName>);
@@ -125,7 +126,7 @@ class Serving {
    * depends on the lease, and so on the packing: its output is shown here alone.
    */
   #acts(request: Request): void {
-    this.#context.cpu.acted?.();
+    this.#context.cpu.outside!.acted();
     this.#show(request.head("stdout"), request.head("stderr"));
   }
 
@@ -193,6 +194,6 @@ const TIME: Handlers<"hello" | "clock" | "sleep" | "spin" | "stuck" | "exit"> = 
   },
 };
 
-const HANDLERS = { ...TIME, ...CONTROL, ...DATA, ...SOCKETS, ...CM } as unknown as {
+const HANDLERS = { ...TIME, ...CONTROL, ...DATA, ...SOCKETS, ...SCM, ...CM } as unknown as {
   readonly [Name in RequestName]: Handler<Name>;
 };

@@ -92,6 +92,22 @@ export class Request {
     return new Uint8Array(buffer, byteOffset + at, byteLength - at).slice();
   }
 
+  /** Bytes by their offsets: of a request whose `spans` counts them. Copies. */
+  *spans(
+    name: "scm_store",
+  ): Generator<{ readonly offset: number; readonly bytes: Uint8Array<ArrayBuffer> }> {
+    const { spans } = this.args(name);
+    const first = HEAD.length + REQUESTS[name].args.length;
+    let at = (first + 2 * spans) * WORD_BYTES;
+    for (let i = 0; i < spans; i++) {
+      const offset = Number(this.#word(first + 2 * i)),
+        length = Number(this.#word(first + 2 * i + 1));
+      const { buffer, byteOffset } = this.#view;
+      yield { offset, bytes: new Uint8Array(buffer, byteOffset + at, length).slice() };
+      at += length;
+    }
+  }
+
   #words(from: number, names: readonly string[]): Record<string, number | bigint> {
     const words: Record<string, number | bigint> = {};
     for (let i = 0; i < names.length; i++) {

@@ -152,6 +152,9 @@ uint64_t *request_begin(int request, size_t args)
 	if (native.active && !is_main_thread)
 		native_fail("a second thread of the program calls the host: only the first one can");
 	raise_alarm_if_due();
+	if (scm_has_stores)
+		scm_send_stores();
+	ahead_note_request(request);
 	in_request = true;
 	buffer_need(&out, length);
 	memset(out.at, 0, length);
@@ -214,7 +217,9 @@ int request_send(void)
 			break;
 		if (kind != MESSAGE_KIND_write)
 			end_at_once();
-		copy_own_memory(address, in.at + MESSAGE_WORDS * sizeof(uint64_t), length, true);
+		char *bytes = in.at + MESSAGE_WORDS * sizeof(uint64_t);
+		if (!scm_write(address, bytes, length))
+			copy_own_memory(address, bytes, length, true);
 	}
 
 	const uint64_t *reply = (uint64_t *)in.at + MESSAGE_WORDS;
@@ -339,6 +344,7 @@ static void say_exit(int code, void *unused)
 	request_send();
 	spin_stop();
 	clock_stop();
+	ahead_stop();
 	native.active = false;
 }
 
@@ -351,6 +357,7 @@ static void be_child(void)
 	native.forked = true;
 	spin_stop();
 	clock_stop();
+	ahead_stop();
 	syscall(SYS_close, requests_fd);
 	syscall(SYS_close, replies_fd);
 }
@@ -401,6 +408,7 @@ __attribute__((constructor)) static void start(int argc, char **argv)
 	/* valgrind executes rdtsc itself and cannot single-step: under it both stay the machine's. */
 	if (!instrumented) {
 		clock_start();
+		ahead_start();
 		spin_start();
 	}
 }

@@ -32,7 +32,8 @@ bool use_locally(uint64_t ps)
 {
 	raise_alarm_if_due();
 	turns++;
-	if (native.now_ps + native.used_ps + ps >= native.lease_ps)
+	/* The host learns of stores by the next request, whatever it is: so it is not put off. */
+	if (scm_has_stores || native.now_ps + native.used_ps + ps >= native.lease_ps)
 		return false;
 	native.used_ps += ps;
 	return true;
@@ -40,7 +41,11 @@ bool use_locally(uint64_t ps)
 
 static uint64_t pass(uint64_t ps)
 {
-	if (!use_locally(ps)) {
+	bool fits = use_locally(ps);
+
+	if (!fits && !scm_has_stores && ahead_may_read_clock()) {
+		native.used_ps += ps;
+	} else if (!fits) {
 		/* Begun first: alarms come between calls, with a lease and without one. */
 		request_begin(REQUEST_clock, ARG_clock_WORDS);
 		native.used_ps += ps;
@@ -211,6 +216,10 @@ static void on_segv(int signal, siginfo_t *info, void *context)
 	greg_t *reg = ((ucontext_t *)context)->uc_mcontext.gregs;
 	const uint8_t *code = (const uint8_t *)reg[REG_RIP];
 
+	if (scm_active && info->si_code == SEGV_ACCERR && scm_fault(info->si_addr))
+		return;
+	if (ahead_took_fault(info))
+		return;
 	/* The trap of a privileged instruction has no address; a jump to nowhere has its own. */
 	if (info->si_code == SI_KERNEL && info->si_addr == NULL && code[0] == 0x0f &&
 	    (code[1] == 0x31 || (code[1] == 0x01 && code[2] == 0xf9))) {
@@ -418,7 +427,10 @@ static int open_file(int folder, const char *path, int flags, mode_t mode)
 {
 	if (cm_is_path(path))
 		return cm_open(flags);
-	int fd = open_virtual(path);
+	int fd = scm_open_file(path, flags);
+	if (fd != -2)
+		return fd;
+	fd = open_virtual(path);
 	return fd >= 0 ? fd : LIBC(openat)(folder, path, flags, mode);
 }
 

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <infiniband/verbs.h>
 #include <linux/netlink.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -116,6 +117,26 @@ void wait_with_alarm(int kind, uint64_t handle, int events);
 uint64_t clock_epoch_s(clockid_t clock); /* what the clock shows at the begin, in seconds */
 void clock_start(void);
 void clock_stop(void);
+/* ahead.c */
+bool ahead_may_read_clock(void);   /* a clock read beyond the lease needs no request */
+void ahead_note_request(int request);
+void ahead_end(void);
+void ahead_add_region(const void *owner, uint64_t address, uint64_t length); /* a card may write it */
+void ahead_remove_region(const void *owner);
+bool ahead_took_fault(const siginfo_t *info);
+bool ahead_pause(void);            /* in a handler of this library's; its result goes to: */
+void ahead_resume(bool was);
+void ahead_start(void);
+void ahead_stop(void);
+/* scm.c */
+extern bool scm_active;            /* a file below /scm is mapped */
+extern bool scm_has_stores;        /* that the host does not know */
+void scm_send_stores(void);
+bool scm_fault(const void *address); /* whether a store there goes on */
+void scm_will_store(void *address, size_t length);
+bool scm_write(uint64_t address, const void *bytes, size_t length); /* false: not there */
+int scm_open_file(const char *path, int flags); /* -2: another path */
+void scm_close(int fd);
 /* spin.c */
 void spin_start(void);
 void spin_stop(void);

@@ -368,9 +368,8 @@ static void match(void)
 	search.found = search.rounds == ROUNDS;
 }
 
-static void on_trap(int number, siginfo_t *info, void *context)
+static void step(int number, siginfo_t *info, ucontext_t *ucontext)
 {
-	ucontext_t *ucontext = context;
 	greg_t *reg = ucontext->uc_mcontext.gregs;
 	const uint8_t *code = (const uint8_t *)reg[REG_RIP];
 	uint64_t rip = reg[REG_RIP], hash = mix(0, reg, REG_RIP * sizeof(*reg));
@@ -419,6 +418,13 @@ next:
 		return end_search(reg, false);
 	}
 	reg[REG_EFL] |= TRAP_FLAG;
+}
+
+static void on_trap(int number, siginfo_t *info, void *context)
+{
+	bool was_ahead = ahead_pause();
+	step(number, info, context);
+	ahead_resume(was_ahead);
 }
 
 static int name_of(char *text, size_t room, uint64_t address)
@@ -471,6 +477,7 @@ static void on_tick(int number, siginfo_t *info, void *context)
 		timer_rests = true;
 		return;
 	}
+	bool was_ahead = ahead_pause();
 	if (turns != tick_turn) {
 		begin_turn();
 	} else if (real_us() - turn_began_us > native.stuck_us) {
@@ -478,9 +485,11 @@ static void on_tick(int number, siginfo_t *info, void *context)
 	} else if (!sigismember(&ucontext->uc_sigmask, SIGTRAP) &&
 		   !is_system_call((const uint8_t *)reg[REG_RIP])) {
 		begin_search(reg);
+		ahead_resume(was_ahead);
 		return;
 	}
 	set_timer(tick_us);
+	ahead_resume(was_ahead);
 }
 
 void spin_wait(uint64_t instruction)

@@ -409,6 +409,7 @@ EXPORT struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t len
 	struct ibv_mr *mr = allocate(sizeof(*mr));
 	*mr = (struct ibv_mr){ pd->context, pd, addr, length, GOT(reg_mr, handle),
 			       GOT(reg_mr, lkey), GOT(reg_mr, rkey) };
+	ahead_add_region(mr, (uintptr_t)addr, length);
 	return mr;
 }
 
@@ -441,6 +442,8 @@ EXPORT int ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *a
 	if (moves) {
 		mr->addr = addr;
 		mr->length = length;
+		ahead_remove_region(mr);
+		ahead_add_region(mr, (uintptr_t)addr, length);
 	}
 	return 0;
 }
@@ -448,8 +451,10 @@ EXPORT int ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *a
 EXPORT int ibv_dereg_mr(struct ibv_mr *mr)
 {
 	int error = ASK(dereg_mr, [ARG_dereg_mr_mr] = mr->handle);
-	if (!error)
+	if (!error) {
+		ahead_remove_region(mr);
 		free(mr);
+	}
 	return failed(error);
 }
 

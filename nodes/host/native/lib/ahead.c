@@ -1,0 +1,239 @@
+/*
+ * Clock reads beyond the lease. A program that reads clocks in a loop, as perftest does for 440 ms to
+ * find the rate of its counter, learns nothing from the host but the time, which is known. All else
+ * that could differ is what it loads from memory that a card may write. So the thread may run ahead
+ * of the rack while it only reads clocks, with that memory protected: a load there, like any
+ * other request, first lets the used time pass at the host. System calls would answer EFAULT for
+ * protected pages: they are trapped as well (Syscall User Dispatch, Linux 5.11), and wait likewise.
+ *
+ * What the host sees are fewer requests, with the same times. Where the kernel or the program's memory
+ * does not allow it, or with RACKMESH_LEASE=off, each clock read beyond the lease is a request.
+ */
+#define _GNU_SOURCE
+#include "rackmesh.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/single_threaded.h>
+#include <sys/syscall.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#define PAGE 4096ul
+#define REGIONS 64
+/* A clock read of the program costs some nanoseconds: a stretch takes a few milliseconds of real time. */
+#define MOST_PS 10000000000ull
+/* Clock reads in turn, each of them a request, before the thread runs ahead. */
+#define PATIENCE 8
+#define PATIENCE_MOST 65536
+
+static struct region {
+	const void *owner;
+	uint64_t from, to;
+} regions[REGIONS];
+static bool possible, checked; /* `checked`: all regions are in pages that are rw- */
+static unsigned patience = PATIENCE, clock_requests, uncounted;
+static bool is_ahead;
+static volatile uint8_t selector; /* of the kernel: 0 lets system calls pass */
+
+void ahead_add_region(const void *owner, uint64_t address, uint64_t length)
+{
+	struct region region = { owner, address & -PAGE, (address + length + PAGE - 1) & -PAGE };
+
+	checked = false;
+	for (int i = 0; i < REGIONS; i++)
+		if (!regions[i].owner) {
+			regions[i] = region;
+			return;
+		}
+	uncounted++;
+}
+
+void ahead_remove_region(const void *owner)
+{
+	checked = false;
+	for (int i = 0; i < REGIONS; i++)
+		if (regions[i].owner == owner) {
+			regions[i].owner = NULL;
+			return;
+		}
+	uncounted--;
+}
+
+/* The process's mappings, as /proc/self/maps has them; without malloc, which a handler may not call. */
+static const char *mappings(void)
+{
+	static char text[1 << 17];
+	size_t length = 0;
+	ssize_t count = 0;
+	int fd = syscall(SYS_openat, AT_FDCWD, "/proc/self/maps", O_RDONLY | O_CLOEXEC);
+
+	while (fd >= 0 && length < sizeof(text) - 1 &&
+	       (count = syscall(SYS_read, fd, text + length, sizeof(text) - 1 - length)) > 0)
+		length += count;
+	if (fd >= 0)
+		syscall(SYS_close, fd);
+	text[length] = 0;
+	return text;
+}
+
+/* Whether all pages of a region are readable and writable and nothing else: so are they restored. */
+static bool is_plain(const struct region *region, const char *line)
+{
+	uint64_t at = region->from;
+
+	while (at < region->to && *line) {
+		char *rest;
+		uint64_t from = strtoul(line, &rest, 16), to = strtoul(rest + 1, &rest, 16);
+		if (from <= at && at < to) {
+			if (strncmp(rest, " rw-", 4) != 0)
+				return false;
+			at = to;
+		}
+		line = strchr(rest, '\n');
+		if (!line++)
+			break;
+	}
+	return at >= region->to;
+}
+
+static bool protect(int rights)
+{
+	for (int i = 0; i < REGIONS; i++)
+		if (regions[i].owner &&
+		    syscall(SYS_mprotect, regions[i].from, regions[i].to - regions[i].from, rights) < 0)
+			return false;
+	return true;
+}
+
+static bool begin(void)
+{
+	uint64_t stack = (uint64_t)__builtin_frame_address(0);
+	const char *maps = checked ? NULL : mappings();
+
+	if (uncounted || !__libc_single_threaded)
+		return false;
+	for (int i = 0; i < REGIONS; i++) {
+		struct region *region = &regions[i];
+		if (!region->owner)
+			continue;
+		/* A signal's frame must fit below the stack's end. */
+		if (stack + (1 << 16) > region->from && stack - (1 << 20) < region->to)
+			return false;
+		if (maps && !is_plain(region, maps))
+			return false;
+	}
+	checked = true;
+	if (!protect(PROT_NONE)) {
+		protect(PROT_READ | PROT_WRITE);
+		return false;
+	}
+	is_ahead = true;
+	selector = 1;
+	return true;
+}
+
+void ahead_end(void)
+{
+	if (!is_ahead)
+		return;
+	selector = 0;
+	is_ahead = false;
+	if (!protect(PROT_READ | PROT_WRITE))
+		native_fail("a region's memory cannot be unprotected: %s", strerror(errno));
+}
+
+void ahead_note_request(int request)
+{
+	ahead_end();
+	clock_requests = request == REQUEST_clock ? clock_requests + 1 : 0;
+}
+
+bool ahead_may_read_clock(void)
+{
+	if (is_ahead) {
+		if (native.used_ps < MOST_PS)
+			return true;
+		patience = PATIENCE;
+		return false;
+	}
+	return possible && clock_requests >= patience && begin();
+}
+
+/* The thread is about to see what may have changed: the host catches up with it. */
+static void catch_up(void)
+{
+	if (patience < PATIENCE_MOST)
+		patience *= 2;
+	request_begin(REQUEST_clock, ARG_clock_WORDS);
+	request_send();
+	clock_requests = 0;
+}
+
+bool ahead_took_fault(const siginfo_t *info)
+{
+	uint64_t address = (uint64_t)info->si_addr;
+
+	if (!is_ahead || info->si_code != SEGV_ACCERR)
+		return false;
+	for (int i = 0; i < REGIONS; i++)
+		if (regions[i].owner && address >= regions[i].from && address < regions[i].to) {
+			catch_up();
+			return true;
+		}
+	return false;
+}
+
+static void on_system_call(int number, siginfo_t *info, void *context)
+{
+	greg_t *reg = ((ucontext_t *)context)->uc_mcontext.gregs;
+
+	(void)number;
+	selector = 0;
+	catch_up();
+	/* The instruction of two bytes again, with the number that it has overwritten. */
+	reg[REG_RIP] -= 2;
+	reg[REG_RAX] = info->si_syscall;
+}
+
+/* Handlers of this library's own signals make system calls that are no business of the program's. */
+bool ahead_pause(void)
+{
+	bool was = selector;
+	selector = 0;
+	return was;
+}
+
+void ahead_resume(bool was)
+{
+	selector = was && is_ahead;
+}
+
+void ahead_start(void)
+{
+	struct sigaction action = { .sa_sigaction = on_system_call,
+				    .sa_flags = SA_SIGINFO | SA_NODEFER | SA_RESTART };
+	struct {
+		void *handler;
+		unsigned long flags;
+		void (*restorer)(void);
+		unsigned long mask;
+	} kernel;
+
+	/* Handlers return by a system call in libc's restorer: that one passes always. */
+	if (!native.lease || sigaction(SIGSYS, &action, NULL) < 0 ||
+	    syscall(SYS_rt_sigaction, SIGSYS, NULL, &kernel, sizeof(kernel.mask)) < 0)
+		return;
+	possible = prctl(PR_SET_SYSCALL_USER_DISPATCH, PR_SYS_DISPATCH_ON, kernel.restorer, 16,
+			 &selector) == 0;
+}
+
+void ahead_stop(void)
+{
+	ahead_end();
+	possible = false;
+}
