@@ -83,7 +83,7 @@ export type SocketErrno =
 
 /** A thing that `poll` waits for, by names of `POLLED`. */
 export interface PollRow {
-  readonly kind: "socket" | "listener" | "channel" | "async";
+  readonly kind: "socket" | "listener" | "channel" | "async" | "cm";
   readonly handle: number;
   readonly events: number;
 }
@@ -93,6 +93,12 @@ export interface PollObjects {
   channel(handle: number): CompChannel | undefined;
   /** For its asynchronous events. */
   device(handle: number): Device | undefined;
+  /** A descriptor of the connection manager. */
+  readonly cm?: {
+    readonly signal: string;
+    /** Undefined: there is no such descriptor. */
+    hasEvent(channel: number): boolean | undefined;
+  };
 }
 
 interface TcpListener {
@@ -433,6 +439,8 @@ export class Sockets {
         return signal(this.#listeners.get(handle)?.signal);
       case "async":
         return signal(SIGNALS.rnicEvent);
+      case "cm":
+        return signal(this.#objects.cm?.signal);
       case "channel": {
         const channel = this.#objects.channel(handle);
         return channel === undefined ? [] : channelSources(channel);
@@ -457,6 +465,8 @@ export class Sockets {
         const device = this.#objects.device(handle);
         return readable(device && device.context.unread.length > 0) & wanted;
       }
+      case "cm":
+        return readable(this.#objects.cm?.hasEvent(handle)) & wanted;
       case "channel": {
         const channel = this.#objects.channel(handle);
         return readable(channel && channelHasEvent(channel)) & wanted;

@@ -537,6 +537,10 @@ EXPORT ssize_t read(int fd, void *bytes, size_t length)
 
 EXPORT ssize_t write(int fd, const void *bytes, size_t length)
 {
+	struct descriptor *descriptor = host_descriptor(fd);
+
+	if (descriptor && descriptor->kind == POLLED_cm)
+		return cm_write(fd, descriptor->handle, bytes, length);
 	HOST_STREAM_OR(LIBC(write)(fd, bytes, length));
 	return send_bytes(fd, socket, bytes, length, 0);
 }
@@ -711,10 +715,12 @@ EXPORT int getsockopt(int fd, int level, int name, void *restrict value, socklen
 }
 
 /* The last descriptor of a socket is gone. */
-static void free_data(struct data *data)
+static void free_data(struct data *data, uint64_t handle)
 {
 	if (--data->users > 0)
 		return;
+	if (data->type == DATA_CM)
+		cm_close(handle);
 	if (data->type == DATA_SOCKET)
 		close_handle((struct net_socket *)data);
 	free(data);
@@ -728,9 +734,10 @@ EXPORT int close(int fd)
 	if (!descriptor)
 		return LIBC(close)(fd);
 	struct data *data = descriptor->data;
+	uint64_t handle = descriptor->handle;
 	descriptor_close(fd);
 	if (data && native.active)
-		free_data(data);
+		free_data(data, handle);
 	return 0;
 }
 
