@@ -1,15 +1,14 @@
 /**
- * Dynamic imports of a device's process: of static imports Deno holds the source in memory from the
- * start, whether needed or not: 4 MiB of a process.
+ * Dynamic imports of a device's process: Deno holds the source of static ones in memory from the
+ * start, 4 MiB of a process.
  */
 import type { Program } from "./host/program_context.ts";
 
-/** Imports a module of this folder, by its path from here. */
 export async function loadModule<Module>(path: string): Promise<Module> {
   return await import(new URL(path, import.meta.url).href);
 }
 
-/** A program's name as in `programs.ts` → its file there, and its export. */
+/** Program as named in `programs.ts` → file and export. */
 export const PLACES: Readonly<Record<string, readonly [file: string, name: string]>> = {
   cm: ["../cm/cm.ts", "cm"],
   persistd: ["persist/persistd.ts", "persistd"],
@@ -29,7 +28,6 @@ export const PLACES: Readonly<Record<string, readonly [file: string, name: strin
   fio: ["fio/fio.ts", "fio"],
 };
 
-/** Adds the shipped programs among `names` to `programs`, where they are missing. */
 export async function loadPrograms(
   names: Iterable<string>,
   programs: Record<string, Program>,

@@ -1,13 +1,10 @@
-/** Words on explorations that the command and the page share. */
 import { formatTime, type Time } from "../../fabric/base/time.ts";
 import { countOf } from "../checks/finding.ts";
 
-/** Interleavings that were tried, as a verdict has them. */
 interface Tried {
   readonly runs: number;
   readonly orders: number;
   readonly preemptions: number;
-  /** The longest preemption, in ps; absent: any. */
   readonly stallPs?: Time | undefined;
   readonly untried: number;
 }
@@ -19,7 +16,6 @@ export function interleavingsText({ runs, orders, preemptions, stallPs }: Tried)
   return `${countOf(orders, "interleaving")} in ${countOf(runs, "run")} with ${bound}`;
 }
 
-/** The runs that their bounds have left out. */
 export function leftText({ untried }: Pick<Tried, "untried">): string {
   if (untried === 0) return "all pairs of accesses tried both ways round";
   return `${countOf(untried, "pair")} of accesses not tried the other way round`;

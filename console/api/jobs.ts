@@ -1,4 +1,3 @@
-/** Long work: runs, racks that come up, explorations, campaigns, perftests. */
 import { z } from "zod";
 import { PACKINGS, PROCESS_PACKINGS } from "../../fabric/rack/assembly/topology.ts";
 import { CHOICES } from "../../fabric/rack/plan/vocabulary.ts";
@@ -14,7 +13,6 @@ import { CHAOS_OPTIONS, CLAIMS, EXPLORE_OPTIONS, SWEEP_OPTIONS, VERDICTS } from 
 import { ladderDocument } from "./operations.ts";
 import { report } from "./report.ts";
 
-/** A scenario by the name of a shipped one, or by its text. */
 export const scenarioSource = z.union([
   z.strictObject({ shipped: name }),
   z.strictObject({
@@ -103,7 +101,7 @@ export const jobOrder = z.discriminatedUnion("kind", [
   }).describe("every combination of values, each in a process of its own"),
 ]).meta({ id: "JobOrder" });
 export type JobOrder = z.infer<typeof jobOrder>;
-/** As it is sent: defaults may be left out. */
+/** As sent: defaults may be left out. */
 export type JobOrderInput = z.input<typeof jobOrder>;
 
 export const JOB_KINDS = [
@@ -216,7 +214,6 @@ export const exploreResult = z.object({
 }).meta({ id: "ExploreResult" });
 export type ExploreResult = z.infer<typeof exploreResult>;
 
-/** One kind of responder, and one way to use a method. */
 export const matrixCell = z.object({
   method: z.string(),
   update: z.string(),
@@ -292,7 +289,6 @@ export const sweepResult = z.object({
 }).meta({ id: "SweepResult" });
 export type SweepResult = z.infer<typeof sweepResult>;
 
-/** The result of a job so far, or at its end. */
 export const jobResult = z.discriminatedUnion("kind", [
   z.object({ kind: z.literal("run"), report }),
   z.object({ kind: z.literal("up"), run: z.string() }),

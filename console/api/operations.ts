@@ -1,8 +1,14 @@
-/** One operation as a ladder: steps of devices, each with the bytes of its frame, and the promise at its end. */
+/**
+ * One operation as a ladder: steps of devices, each with the bytes of its frame, and the promise at
+ * its end.
+ */
 import { z } from "zod";
 import { name, seed, time } from "./common.ts";
 
-/** Where a step leaves the bytes, as the page's four colours say it; `none`: it says nothing of them. */
+/**
+ * Where a step leaves the bytes, as the page's four colours say it; `none`: it says nothing of
+ * them.
+ */
 export const PLACES = ["in flight", "volatile", "durable", "lost", "none"] as const;
 
 const ladderRow = z.object({

@@ -1,4 +1,4 @@
-/** Words and limits of a replay's answers, for its process and its schemas. Without zod, which that process has not. */
+/** Words and limits of a replay's answers, for its process, which has no zod, and its schemas. */
 
 /**
  * Where the newest copy of a byte is. `in-flight`: posted by a program or on its way between the cards;
@@ -17,7 +17,7 @@ export const PLACES = [
 ] as const;
 export type Place = typeof PLACES[number];
 
-/** The limit of a query, and its default. */
+/** Of a query, with its default. */
 export const BUCKETS = { most: 4_096, usual: 512 } as const;
 export const PARTS = { most: 4_096, usual: 256 } as const;
 export const OPERATIONS = { most: 1_000, usual: 200 } as const;

@@ -1,4 +1,3 @@
-/** The report of a run, as `rack run --json` prints it and a run's directory keeps it. */
 import { z } from "zod";
 import { HINT_TRANSPORTS } from "../../fabric/rack/plan/hint_plan.ts";
 import { QUEUE_STORES } from "../../fabric/rack/plan/queue_plan.ts";

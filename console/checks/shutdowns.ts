@@ -1,6 +1,6 @@
 /**
- * C-09: nothing is lost by an orderly shutdown. A shutdown with too little time shows at its power failure: the host
- * has not reported before it that all is written back. Its last report has the remaining work.
+ * C-09: nothing is lost by an orderly shutdown. A shutdown with too little time shows at its power
+ * failure: the host has not reported that all is written back.
  */
 import { formatTime, type Time } from "../../fabric/base/time.ts";
 import type { ShutdownPlan } from "../../fabric/rack/plan/plan.ts";
@@ -39,7 +39,6 @@ function plannedIn({ nodes }: RunRecord["plan"]): Planned[] {
   );
 }
 
-/** Those whose host had power from their begin until the plan turned it off, by host. */
 function shutdownsOf(run: RunRecord): Planned[] {
   return plannedIn(run.plan).filter(({ host, at, offAt }) =>
     run.lives.get(host)?.[lifeAt(run, host, at)]?.to === offAt &&
@@ -67,7 +66,6 @@ function isOfShutdown({ topic }: ReportSeen): boolean {
   return topic === "shutdown" || topic === "shutdown-step";
 }
 
-/** @param seen the host's reports on its shutdowns. */
 function* lateTexts(
   { host, at, offAt }: Planned,
   seen: { readonly reports: readonly ReportSeen[]; readonly faultAt: Time },
@@ -82,7 +80,8 @@ function* lateTexts(
     return;
   }
   const { failed } = Object(ended.value) as { readonly failed?: readonly string[] };
-  // A card or a cable that failed before destroys the data that it alone had: the loss is reported by range.
+  // A card or a cable that failed before destroys the data that it alone had: the loss is reported
+  // by range.
   if (seen.faultAt < ended.time) return;
   for (const why of failed ?? []) {
     yield `${host}: its shutdown at ${formatTime(at)} has not given a region back: ${why}`;
@@ -96,7 +95,10 @@ function lateText({ at, offAt }: ShutdownPlan, step: unknown): string {
     `its power went off at ${formatTime(offAt)} before ${undoneText(step)}`;
 }
 
-/** Which step of a shutdown had not ended. @param step the value of its last `shutdown-step`, if there is one. */
+/**
+ * The step of a shutdown that had not ended.
+ * @param step the value of its last `shutdown-step`, if there is one.
+ */
 export function undoneText(step: unknown): string {
   const { step: name, programs, regions, lines } = Object(step) as Record<string, unknown>;
   switch (name) {

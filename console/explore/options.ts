@@ -1,11 +1,9 @@
-/** Options of an exploration, for the command, a job or a test. */
 import { formatExact } from "../../fabric/base/time.ts";
 import { refusal } from "../../fabric/rack/plan/problem.ts";
 import type { ValuesOf } from "../../fabric/rack/plan/option_rows.ts";
 import type { EXPLORE_OPTIONS } from "../api/options.ts";
 import { EXPLORE_DEFAULTS, type ExploreOptions } from "./types.ts";
 
-/** What is explored, with the defaults of what is not given. */
 export function exploreOptions(
   { for: forMs, jobs: _, ...given }: ValuesOf<typeof EXPLORE_OPTIONS>,
 ): ExploreOptions {
@@ -14,7 +12,8 @@ export function exploreOptions(
 
 /**
  * Refuses options that leave nothing to explore.
- * @param named how an option is called where it was given. @throws Refusal
+ * @param named how an option is called where it was given.
+ * @throws Refusal
  */
 export function refuseNothing(
   { cut, preemptions = EXPLORE_DEFAULTS.preemptions, from, until }: Pick<

@@ -1,4 +1,3 @@
-/** Runs perftest's tests on the rack of a scenario. */
 import type { Packing } from "../../fabric/rack/assembly/topology.ts";
 import { oneOf, refusal } from "../../fabric/rack/plan/problem.ts";
 import { rnicName } from "../../fabric/rack/plan/names.ts";
@@ -12,13 +11,12 @@ import { type RunManner, runVariants } from "./run_scenario.ts";
 import type { Outcome } from "./run_variant.ts";
 
 export interface RunPerftestOptions extends RunManner {
-  /** Of the client; absent: perftest's defaults. */
   readonly options: Readonly<Record<string, unknown>>;
   readonly packing: Packing;
   /** Client and server; default: the first host of the scenario, and the next. */
   readonly from?: string;
   readonly to?: string;
-  /** Which RNIC of both hosts, from 0; default: the first ones. */
+  /** Of both hosts, from 0; default: the first ones. */
   readonly rnic?: number;
   /** Default: on, where the scenario has both. */
   readonly ddio?: "on" | "off";
@@ -61,7 +59,6 @@ export async function runPerftest(
     }),
     path,
   );
-  // Another test or other options make another capture, so the label has both.
   const named = { ...prepared, label: `${test}, ${prepared.label}` };
   const { results: [outcome], captures } = await runVariants([named], {
     ...options,
@@ -116,7 +113,6 @@ function resultOf(outcome: Outcome): PerftestResult {
   throw refusal("", { found: `perftest gave no result: ${inFlags(why)}` });
 }
 
-/** perftest's options, by the names that the program has for them in a scenario. */
 const FLAGS: Readonly<Record<string, string>> = {
   cqModeration: "--cq-mod",
   depth: "--tx-depth",
@@ -135,7 +131,7 @@ const FLAGS: Readonly<Record<string, string>> = {
   trafficClass: "--tclass",
 };
 
-/** The program's refusal with perftest's flags for its subject and for what bounds it. */
+/** A refusal, with perftest's flags for its subject and for what bounds it. */
 export function inFlags(text: string): string {
   const named = (word: string) => FLAGS[word] ?? word;
   return text.replace(/^\w+(?= (?:must|goes) )/, named)

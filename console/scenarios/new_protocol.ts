@@ -1,6 +1,6 @@
 /**
- * A folder for a new protocol of the user's, which works as it is: the protocol, its scenario, and the settings that
- * an editor and a debugger need for this clone. The protocol is the shipped `my_protocol.ts` under a name of its own.
+ * A new protocol is the shipped `my_protocol.ts` under a name of its own, with its scenario, and
+ * the settings that an editor and a debugger need for this clone.
  */
 import { basename, dirname, resolve } from "node:path";
 import { refusal } from "../../fabric/rack/plan/problem.ts";
@@ -10,14 +10,14 @@ import { SCHEMA_COMMENT, SCHEMA_FILE } from "./shipped.ts";
 
 export interface NewProtocol {
   readonly folder: string;
-  /** Files that are written, and files that were there and stay as they are, below the folder. */
+  /** Below the folder; `kept` files were there and stay as they are. */
   readonly written: readonly string[];
   readonly kept: readonly string[];
   readonly protocol: string;
   readonly scenario: string;
 }
 
-/** Where `rack run --inspect-brk` waits for a debugger, if no port is named: Deno's own choice. */
+/** Deno's own choice for `rack run --inspect-brk`. */
 export const INSPECTOR_PORT = 9229;
 
 const PROGRAM_ENDING = /\.ts$/;
@@ -73,7 +73,6 @@ function alreadyThere(path: string) {
   return refusal("", { found: `${path} is there already`, expected });
 }
 
-/** The name of the files: the folder's, as far as it is an identifier. */
 function stemOf(name: string, { isFile }: { readonly isFile: boolean }): string {
   if (STEM.test(name)) return name;
   const stem = name.replaceAll(/[^A-Za-z0-9]+/g, "_").replace(/^[^A-Za-z]+/, "").slice(0, 40)
@@ -83,7 +82,6 @@ function stemOf(name: string, { isFile }: { readonly isFile: boolean }): string 
   throw refusal("--protocol", { found: `"${name}.ts"`, expected });
 }
 
-/** @returns false where the file existed. */
 async function writeNew(path: string, text: string): Promise<boolean> {
   try {
     await Deno.mkdir(dirname(path), { recursive: true });
@@ -112,7 +110,6 @@ async function filesOf(stem: string): Promise<Record<string, string>> {
   };
 }
 
-/** The same for rows of the coherent cards' protocol; the programs of its scenario stay in the clone. */
 async function coherenceFiles(stem: string): Promise<Record<string, string>> {
   const program = fromFileUrl(projectFile("scripts/scenarios/coherent_access.ts"));
   return {
@@ -143,7 +140,10 @@ async function shipped(path: string, stem: string): Promise<string> {
     .replaceAll("my-protocol", stem.replaceAll(/_+/g, "-").replace(/-$/, ""));
 }
 
-/** The names by which editors and `deno check` find the public modules of this clone, which import no package. */
+/**
+ * By these names editors and `deno check` find the public modules of this clone, which import no
+ * package.
+ */
 async function editorConfig(): Promise<{ readonly imports: Readonly<Record<string, string>> }> {
   const { imports } = JSON.parse(await Deno.readTextFile(projectFile("deno.json"))) as {
     readonly imports: Readonly<Record<string, string>>;
@@ -152,7 +152,6 @@ async function editorConfig(): Promise<{ readonly imports: Readonly<Record<strin
   return { imports: Object.fromEntries(doors.map(([name, at]) => [name, projectFile(at).href])) };
 }
 
-/** A test in the author's own runner, by the module `rackmesh/testing`. */
 function testOf(stem: string): string {
   return `/** What holds of the protocol: deno test --allow-run=deno */
 import { rack } from "rackmesh/testing";

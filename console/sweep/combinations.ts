@@ -1,4 +1,4 @@
-/** The scenarios that a sweep runs: each combination of the values, as the text of a scenario. */
+/** The scenarios that a sweep runs: each combination of the values as a text. */
 import { type Problem, Refusal, refusal } from "../../fabric/rack/plan/problem.ts";
 import { parseScenario } from "../../fabric/rack/scenario/parse_scenario.ts";
 import { formatPath, type Path, type YamlSource } from "../../fabric/rack/scenario/yaml_source.ts";
@@ -7,21 +7,18 @@ import type { ScenarioSource } from "../scenarios/scenario_source.ts";
 import { placesOf, withValues } from "./places.ts";
 import { parseVary, type Vary } from "./vary.ts";
 
-/** A word that varies, with every place at which it is set. */
 export interface Varied extends Vary {
   readonly places: readonly Path[];
 }
 
 export interface Combination {
-  /** From 1. */
   readonly number: number;
   /** By the name of the word; as its user wrote it. */
   readonly values: Readonly<Record<string, string>>;
-  /** The scenario; its paths begin where those of the original do. */
+  /** Paths of the scenario begin where those of the original do. */
   readonly text: string;
 }
 
-/** `depth 4, ddio on`. */
 export function labelOf(values: Combination["values"]): string {
   return Object.entries(values).map(([name, value]) => `${name} ${value}`).join(", ");
 }
@@ -29,7 +26,6 @@ export function labelOf(values: Combination["values"]): string {
 type SweptSource = Pick<ScenarioSource, "scenario" | "yaml">;
 
 export interface Combinations {
-  /** Of the scenario as it is written. */
   readonly scenario: string;
   readonly seed: number;
   readonly varied: readonly Varied[];
@@ -37,7 +33,6 @@ export interface Combinations {
 }
 
 /**
- * The combinations of a scenario's sweep.
  * @param given texts for {@link parseVary}.
  * @throws Refusal for a text that is wrong, and for a name that is no place or several.
  */
@@ -76,16 +71,15 @@ function isWithin(part: Path, whole: Path): boolean {
 }
 
 /**
- * Every combination, the last name's values first; each has been read by the scenario's schema.
- * @throws Refusal for the first that the schema refuses.
+ * Every combination, the last name's values first.
+ * @throws Refusal for the first that the scenario's schema refuses.
  */
 export function* combinationsOf(
   { yaml }: Pick<SweptSource, "yaml">,
   { varied, count }: Pick<Combinations, "varied" | "count">,
 ): Generator<Combination> {
-  // Captures of several runs would be written to one place.
+  // Several runs would write captures to one place.
   const { capture: _, expect, ...rest } = dataOf(yaml);
-  // Expectations for all runs of a scenario need not hold for one of them, as with `rack run --method`.
   const isChosen = varied.some(({ places }) =>
     places.some((place) => place.at(-1) === "method" || place.at(-1) === "ddio")
   );
@@ -117,7 +111,7 @@ function check(
   }
 }
 
-/** A problem of the text, whose lines its user never saw, as one of the value that made it. */
+/** Lines of the text were never the user's: the problem is one of the value that made it. */
 function asVaried(
   { path, found, expected }: Problem,
   { values, varied }: Pick<Combination, "values"> & Pick<Combinations, "varied">,

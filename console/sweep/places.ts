@@ -1,8 +1,4 @@
-/**
- * Where in a scenario a name stands: `hosts.b.ddio` and `programs[0].depth` by their path, `*` for every
- * key or index in its place (`leaf-*`: for those that begin so), and the end of a path (`depth`, `b.ddio`) where
- * only one place has it.
- */
+/** Where in a scenario a name stands: README.md, Names. */
 import { listOf, nearest, refusal } from "../../fabric/rack/plan/problem.ts";
 import { PROGRAMS } from "../../fabric/rack/plan/vocabulary.ts";
 import type { JsonShape } from "../../fabric/rack/scenario/values.ts";
@@ -13,16 +9,13 @@ import { formatPath, type Path } from "../../fabric/rack/scenario/yaml_source.ts
 
 type Mapping = Record<string, unknown>;
 
-/** Limit of names in a message; the first ones. */
 const SHOWN_MAX = 8;
-/** Common to all programs: see `programSchema`. */
 const EVERY_PROGRAM = ["at", "restart", "service"];
 
 /**
- * The places that a name stands for in a scenario, at least one.
- *
- * A name that begins with a section is a whole path, and need not be written in the scenario. Any other is the end of
- * the path of a word that is written in it, or else of one that could be.
+ * At least one place. A name that begins with a section is a whole path, and need not be written in
+ * the scenario. Any other is the end of the path of a word that is written in it, or else of one
+ * that could be.
  * @param data of the scenario, as YAML has it.
  * @throws Refusal with the candidates where there are none or several.
  */
@@ -40,7 +33,7 @@ export function placesOf(name: string, data: Mapping): Path[] {
   throw refusal(`--vary ${name}`, { found: "no word of this scenario", expected });
 }
 
-/** Own programs do not declare their options: one that is not written is named by its whole path. */
+/** Own programs do not declare their options: an unwritten one is named by its whole path. */
 function ofOwnProgram(word: string, { programs }: Mapping): string {
   if (!/^[A-Za-z]\w*$/.test(word) || !Array.isArray(programs)) return "";
   const own = programs.findIndex((item) => isMapping(item) && Object.hasOwn(item, "program"));
@@ -70,7 +63,6 @@ function theOnly(
   });
 }
 
-/** `programs[*].depth`, where that stands for exactly these paths. */
 function allOf(paths: readonly Path[], data: Mapping): string | undefined {
   const one = paths[0]!, texts = paths.map(formatPath).join();
   const starred = one.slice(1, -1).map((part, i) => {
@@ -80,7 +72,6 @@ function allOf(paths: readonly Path[], data: Mapping): string | undefined {
   return starred.find((text) => starredPaths(text, data).map(formatPath).join() === texts);
 }
 
-/** The places of a whole path. @throws Refusal where `*` stands for none. */
 function wholePaths(name: string, data: Mapping): Path[] {
   if (!name.includes("*")) return walk(name, data);
   const found = starredPaths(name, data);
@@ -90,7 +81,9 @@ function wholePaths(name: string, data: Mapping): Path[] {
   throw refusal(`--vary ${name}`, { found: "no word of this scenario", expected });
 }
 
-/** `*` leaves out items that cannot have the word: `programs[*].depth` a program without a depth. */
+/**
+ * `*` leaves out items that cannot have the word: `programs[*].depth` a program without a depth.
+ */
 function starredPaths(name: string, data: Mapping): Path[] {
   const known = new Set([...writtenIn(data), ...possibleIn(data)].map(formatPath));
   return walk(name, data).filter((path) => known.has(formatPath(path)));
@@ -101,7 +94,6 @@ interface Reached {
   readonly value: unknown;
 }
 
-/** The places of a whole path; its last words may be absent. @throws Refusal for an absent item. */
 function walk(name: string, data: Mapping): Path[] {
   let reached: Reached[] = [{ path: [], value: data }], rest = name;
   while (rest !== "") {
@@ -121,7 +113,7 @@ function walk(name: string, data: Mapping): Path[] {
   return reached.map(({ path }) => path);
 }
 
-/** The next part of a path. An existing key may contain dots: `h1..h8`. */
+/** An existing key may contain dots: `h1..h8`. */
 function nextKey(
   rest: string,
   reached: readonly Reached[],
@@ -149,7 +141,6 @@ function keysAt(key: string, { path, value }: Reached, name: string): (string | 
   throw refusal(`--vary ${name}`, { found: `a path with ${JSON.stringify(key)}`, expected });
 }
 
-/** Every path with a value. */
 function writtenIn(value: unknown, path: Path = []): Path[] {
   const parts = Array.isArray(value)
     ? [...value.keys()]
@@ -162,7 +153,6 @@ function writtenIn(value: unknown, path: Path = []): Path[] {
   });
 }
 
-/** Paths of words that could be written besides the present ones. */
 function possibleIn(data: Mapping): Path[] {
   const { properties, definitions } = scenarioJsonSchema() as {
     readonly properties: Readonly<Record<string, JsonShape>>;
@@ -196,7 +186,7 @@ function wordsOf(shape: JsonShape): Path[] {
   return [...own, ...anyOf.flatMap(wordsOf)];
 }
 
-/** A copy of a scenario's data with a value at each of these places; mappings on the way are made. */
+/** A copy of a scenario's data with a value at each place; mappings on the way are made. */
 export function withValues(
   data: Mapping,
   values: readonly { readonly places: readonly Path[]; readonly data: unknown }[],

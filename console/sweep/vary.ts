@@ -1,9 +1,12 @@
-/** `depth=1,4,16` on a command line or in a request: the name of a word of a scenario, and its values. */
+/**
+ * `depth=1,4,16` on a command line or in a request: the name of a word of a scenario, and its
+ * values.
+ */
 import { refusal, showFound } from "../../fabric/rack/plan/problem.ts";
 import { isMapping } from "../../fabric/rack/scenario/reading.ts";
 import { readYaml } from "../../fabric/rack/scenario/yaml_source.ts";
 
-/** One value that a word takes: as plain data for the scenario, and as text for people. */
+/** As plain data for the scenario, and as text for people. */
 export interface VaryValue {
   readonly data: unknown;
   readonly text: string;
@@ -15,12 +18,11 @@ export interface Vary {
   readonly values: readonly VaryValue[];
 }
 
-/** Limit of values in one range; more are a mistake in typing. */
 const RANGE_MAX = 100_000;
 const EXPECTED = "NAME=VALUE,VALUE… such as depth=1,4,16 or seed=1..10";
 
 /**
- * Reads each text. Values are written as in a scenario's list, `[a, b]` and `{ k: v }` included; `1..10` stands for
+ * Values are written as in a scenario's list, `[a, b]` and `{ k: v }` included; `1..10` stands for
  * ten whole numbers.
  * @throws Refusal for a text of another form, a name or a value given twice.
  */
@@ -54,7 +56,6 @@ function readOne(text: string): Vary {
   return { name, values };
 }
 
-/** The whole numbers of `1..10`; undefined for any other value. @throws Refusal for an empty range. */
 function rangeOf(data: unknown, name: string): VaryValue[] | undefined {
   const [, from, to] = /^(\d+)\.\.(\d+)$/.exec(String(data)) ?? [];
   if (from === undefined || to === undefined) return undefined;

@@ -1,4 +1,4 @@
-/** What a test has asked, checked: its options, and the scenario with what it changes. */
+/** Checks a test's question: its options, and the scenario with the test's changes. */
 import { z } from "zod";
 import { type Problem, Refusal, showFound } from "../../fabric/rack/plan/problem.ts";
 import {
@@ -79,7 +79,6 @@ export function readQuestion(asked: unknown): CheckedQuestion {
   return data;
 }
 
-/** What a test asks of the explorer. */
 export function exploreValues(
   options: Extract<CheckedQuestion, { readonly kind: "explore" }>["options"],
 ): ValuesOf<typeof EXPLORE_OPTIONS> {

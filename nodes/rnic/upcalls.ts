@@ -1,6 +1,6 @@
 /**
- * Calls from a lower floor to a higher one, each bound to its function. The README has the floors; `Upcalls` in
- * `state/device.ts` documents each call.
+ * Each call to a higher floor, bound to its function; `Upcalls` in `state/device.ts` documents
+ * them.
  */
 import type { Device, Upcalls } from "./state/device.ts";
 import type { QueuePair, RecvWaiter } from "./state/queue_pair.ts";
@@ -98,7 +98,6 @@ function memoryReady(device: Device, { kind, qp }: MemoryWait): void {
     case "atomic":
       return passAnswers(device, qp);
     case "staged":
-      // Every step serves it.
       return;
     case "look":
       return resumeLooks(device, qp);
@@ -109,7 +108,6 @@ function memoryReady(device: Device, { kind, qp }: MemoryWait): void {
   }
 }
 
-/** A multicast datagram also goes to the port's own members. */
 function frameSent(device: Device, frame: TxFrame, sent: PacketFrame): void {
   const { qp, ud, row } = frame;
   if (device.hints !== undefined && countHint(device, device.hints, { frame, sent })) return;

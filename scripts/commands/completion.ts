@@ -1,4 +1,3 @@
-/** `rack completion`: scripts with which a shell completes the command, from the command's own tree. */
 import type { Command, Option } from "commander";
 import type { OptionTable } from "../../fabric/rack/plan/option_rows.ts";
 import { CHOICES } from "../../fabric/rack/plan/vocabulary.ts";
@@ -45,7 +44,6 @@ function isShell(word: string): word is keyof typeof SCRIPTS {
   return Object.hasOwn(SCRIPTS, word);
 }
 
-/** The command and all below it. */
 export function placesOf(command: Command, path = ""): CommandPlace[] {
   const below = command.commands.map((each) => ({ word: each.name(), each }));
   return [
@@ -76,7 +74,7 @@ function optionOf({ short, long, flags, description, argChoices }: Option): Opti
   return { names, about: description, value: words ?? byPlaceholder(placeholder) };
 }
 
-/** Words that a placeholder has no room for. */
+/** A placeholder has no room for them. */
 const BY_OPTION: Readonly<Record<string, readonly string[]>> = {
   "--pack": PACKINGS,
   ...Object.fromEntries(

@@ -1,4 +1,3 @@
-/** `rack explore`: cuts the power at every instant, and checks what survives. */
 import type { Command } from "commander";
 import { refusal } from "../../fabric/rack/plan/problem.ts";
 import { exitOf, exploreScenario } from "../../console/explore/explore_scenario.ts";
@@ -92,7 +91,7 @@ async function start(scenario: string | undefined, flags: ExploreFlags): Promise
 const MATRIX_FLAGS = ["jobs", "json", "junit", "check"];
 const PROTOCOL_FLAGS = ["check", "jobs", "json", "junit", "limit"];
 
-/** The matrix and a protocol's racks are fixed: options that would change them are refused. @throws Refusal */
+/** The matrix and a protocol's racks are fixed. @throws Refusal */
 function refuseWith(
   flags: ExploreFlags,
   what: "matrix" | "protocol",
@@ -152,7 +151,7 @@ function uncheckedText(
   return `${labels.join("; ")}: ${UNCHECKED}: ${ways.join(", ")} would say what has to hold`;
 }
 
-/** Checks and converts the options. @throws Refusal */
+/** @throws Refusal */
 function optionsOf(flags: ExploreFlags): ExploreOptions {
   const options = exploreOptions(readTable(EXPLORE_OPTIONS, flags));
   refuseNothing(options, (option) => `--${option}`);

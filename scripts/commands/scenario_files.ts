@@ -1,4 +1,3 @@
-/** `rack scenarios`, `new`, `validate`, `schema`: the files that a rack is made from. */
 import type { Command } from "commander";
 import { scenarioJsonSchema } from "../../fabric/rack/scenario/json_schema.ts";
 import { Refusal, refusal } from "../../fabric/rack/plan/problem.ts";
@@ -124,7 +123,6 @@ async function list(flags: JsonFlag): Promise<void> {
   print(flags.json ? JSON.stringify(scenarios) : tableText(columns, scenarios));
 }
 
-/** Shorter where the file is below the current folder. */
 function pathFromHere(file: string): string {
   const here = `${Deno.cwd()}/`;
   return file.startsWith(here) ? file.slice(here.length) : file;

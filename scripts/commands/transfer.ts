@@ -1,4 +1,3 @@
-/** `rack get`, `put`, `ls` and `rm` on a running rack. */
 import type { Command } from "commander";
 import { MAX_RNICS } from "../../fabric/rack/plan/names.ts";
 import { helpOf } from "../../fabric/rack/plan/option_rows.ts";
@@ -76,7 +75,6 @@ function transferCommand(program: Command, usage: string, description: string): 
     .option("--timeout <seconds>", "how long to wait", "120");
 }
 
-/** Runs a transfer on the chosen rack, and shows its progress. */
 async function transfer<T>(
   flags: TransferFlags,
   action: (link: RackLink, options: TransferOptions) => Promise<T>,
@@ -105,7 +103,7 @@ async function get(object: string, file: string, flags: TransferFlags): Promise<
   const { bytes } = result;
   const what = `${bytes} B${result.incomplete ? ", incomplete," : ""}`;
   const text = `${object}: ${what} from ${from} to ${file} in ${speed(bytes, result)}`;
-  // The output of the object contains nothing else.
+  // The object's output contains nothing else.
   if (isOutput(file)) say(flags.json ? JSON.stringify(result) : text);
   else printResult(flags, result, text);
 }

@@ -1,4 +1,3 @@
-/** Cables of a running rack: orders faults and reports their effects. */
 import { sleep } from "../../../fabric/bus/wall_time.ts";
 import { parseTarget } from "../../../fabric/rack/plan/cable_names.ts";
 import type { LinkFaultPlan, LinkFaultRequest } from "../../../fabric/rack/plan/link_plan.ts";
@@ -16,10 +15,10 @@ export interface LinkOrder {
   /** `a-rnic/tor`, `a-rnic->tor`, or a host for the cable of its RNIC. */
   readonly target: string;
   readonly action: LinkFaultPlan["action"];
-  /** The other terms, with the words of the scenario's `faults`: `loss`, `until`, `only` … */
+  /** In the words of the scenario's `faults`: `loss`, `until`, `only` … */
   readonly terms: Readonly<Record<string, unknown>>;
   readonly at?: Time;
-  /** Duration; the alternative is `until` among the terms. */
+  /** Duration; or `until` among the terms. */
   readonly forPs?: Time;
 }
 
@@ -53,16 +52,16 @@ function readTerms({ target, action, terms }: LinkOrder) {
   throw refusal("", { found: `Found ${fault.found}`, expected: fault.expected });
 }
 
-/** Sends one request `control.<verb>`; undefined without an answer. */
+/** Undefined without an answer. */
 export type Ask = (verb: string, body: unknown) => Promise<Answer | undefined>;
 
 const AGAIN_MS = 20;
 
 /**
- * Orders a cable fault, or its end, until the timekeeper answers with its time and number. A restarted
- * timekeeper recognises the order by its token in the record.
+ * Repeats the order until the timekeeper answers with its time and number; a restarted timekeeper
+ * finds the order's token in the record.
  * @param goesOn called before each attempt; false ends the attempts.
- * @returns undefined where `goesOn` ended them without an answer.
+ * @returns undefined where `goesOn` ended them.
  */
 export async function orderLinkFault(
   ask: Ask,
@@ -81,7 +80,7 @@ export async function orderLinkFault(
 }
 
 /**
- * The planned and ordered cable faults, and how many frames each has affected so far.
+ * Planned and ordered cable faults, with the number of frames that each has affected so far.
  * @throws RackError where a process with power does not answer: its counts are not known.
  */
 export async function linkFaultsOf({ rack, control }: RackLink): Promise<FaultRow[]> {
@@ -90,7 +89,6 @@ export async function linkFaultsOf({ rack, control }: RackLink): Promise<FaultRo
   const linkFaults = [...plan.linkFaults ?? [], ...recordedIn(directory).linkFaults];
   return faultRows(plan.scenario, {
     plan: { ...plan, linkFaults },
-    // A device without power has no counts.
     finals: finals.filter((final) => final !== undefined),
   });
 }

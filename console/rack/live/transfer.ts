@@ -1,7 +1,6 @@
 /**
- * Transfers of objects into and out of the SCM of a running rack. Each starts a shipped program on
- * a host and waits for its result. The order carries the data that enters the rack, so that the
- * run's digest covers it.
+ * A shipped program on a host transfers objects into and out of the SCM of a running rack. The
+ * order carries the data that enters the rack, so that the run's digest covers it.
  */
 import { decode, encode } from "../../../fabric/bus/codec.ts";
 import { patternOf } from "../../../fabric/bus/subjects.ts";
@@ -21,18 +20,18 @@ import { isTimeHeld } from "./clock_text.ts";
 import { isInContainers, partitionOf, type RackLink, stateOf } from "./racks.ts";
 
 export interface TransferOptions extends ValuesOf<typeof TRANSFER_CHOICES> {
-  /** The host that runs the program; default: the first host other than the peer. */
+  /** Default: the first host other than the peer. */
   readonly on?: string;
-  /** Which RNIC of the host that runs the program, from 1; default: the first one. */
+  /** Of `on`, from 1; default: the first one. */
   readonly nic?: number;
   readonly timeoutSeconds: number;
-  /** The part that is done, in [0, 1]. */
+  /** `share` in [0, 1]. */
   readonly onProgress?: (title: string, share: number) => void;
   /** Called once where time is held, so that the transfer waits. */
   readonly onHeld?: (program: string, status: ClockStatus) => void;
 }
 
-/** A program's result, with its begin and end in ps. */
+/** Begin and end in ps. */
 export interface TransferResult {
   readonly host: string;
   readonly bytes: number;
@@ -44,7 +43,7 @@ export interface TransferResult {
 export interface GetOptions extends TransferOptions {
   readonly from: string;
   readonly object: string;
-  /** Return an incomplete object; default: refuse it. */
+  /** Default: an incomplete object is refused. */
   readonly partial: boolean;
 }
 
@@ -72,8 +71,8 @@ export async function readObject(
   });
   const output = outputFile(stateOf(link.rack, host), { path: object, order: number });
   const content = await Deno.readFile(output);
-  // A rack that stays up would keep a copy of each object that was ever read. The volume of a container is
-  // its own: this process may only read there.
+  // Else a rack that stays up would keep a copy of each object that was ever read. This process may
+  // only read in a container's volume.
   if (!isInContainers(link.rack)) await Deno.remove(output);
   const outcome = { ...result, host, sha256: await sha256(content) } as unknown as GetOutcome;
   return { outcome, content };
@@ -97,7 +96,7 @@ export interface PutOutcome extends TransferResult {
   readonly promises: boolean;
   readonly confirmedMessages: number;
   readonly messages: number;
-  /** The old object of that name was removed first, as there was no room for both. */
+  /** The old object was removed first, as there was no room for both. */
   readonly withdrawn?: boolean;
 }
 
@@ -164,14 +163,12 @@ export async function removeObject(
   return { ...result, host } as Awaited<ReturnType<typeof removeObject>>;
 }
 
-/** @throws Refusal */
 function checkName(name: string): void {
   if (isObjectName(name)) return;
   const found = `${JSON.stringify(name)} cannot name an object`;
   throw refusal("", { found, expected: OBJECT_NAME_EXPECTED });
 }
 
-/** @throws Refusal where one of the two is no host. */
 function hostFor(
   { rack }: RackLink,
   { peer, option, on }: {
@@ -192,7 +189,6 @@ function hostFor(
   throw refusal("--on", { found: `"${host ?? ""}"`, expected: oneOf(others, host) });
 }
 
-/** @throws Refusal for an RNIC that the host does not have. */
 function checkNic({ rack }: RackLink, host: string, nic: number): void {
   const node = rack.file.plan.nodes.find(({ name }) => name === host);
   const count = node?.kind === "host" ? node.config.rnics.length : 0;
@@ -210,11 +206,6 @@ interface Order {
 
 type Result = Readonly<Record<string, unknown>>;
 
-/**
- * Starts a program and waits for its result.
- * @returns it with the number of the order.
- * @throws RackError where the program fails or no result comes.
- */
 async function runProgram(
   link: RackLink,
   { timeoutSeconds, nic = 1, onProgress, onHeld }: TransferOptions,
@@ -259,8 +250,8 @@ async function runProgram(
 }
 
 /**
- * The timekeeper that took the order has ended before it was on record. A host that has answered the next timekeeper
- * takes no grant of the earlier one any more.
+ * The order's timekeeper has ended before the order was on record. A host that has answered the
+ * next timekeeper takes no grant of the earlier one any more.
  */
 export async function isForgotten(
   { rack, control }: Pick<RackLink, "rack" | "control">,
@@ -275,10 +266,9 @@ export async function isForgotten(
     !final.reports.some(({ value }) => (value as Result | null)?.["order"] === number);
 }
 
-/** An order that is forgotten so many times in a row is given again. */
+/** After so many polls without a report, an order is given again. */
 const MISSED_MOST = 2;
 const RESULT_AGAIN_MS = 20;
-/** The bus may lose a report, so every n-th poll asks the host for its kept reports. */
 const KEPT_EVERY = 10;
 
 interface Reported {
@@ -312,10 +302,6 @@ function listen({ rack, bus }: RackLink, host: string) {
 
 const FINAL_TOPICS: ReadonlySet<string> = new Set(["result", "program-failed"]);
 
-/**
- * Sends the order to the clock, and repeats it while the clock is busy with another.
- * @returns the order's number.
- */
 async function hand(
   link: RackLink,
   { order: { host, run, options }, nic, deadline }: {

@@ -79,7 +79,9 @@ async function problemOf(file: string): Promise<string | undefined> {
   if (type !== EXECUTABLE && type !== SHARED) return "is no program";
   const interpreter = await interpreterOf(file, head);
   if (interpreter === undefined) return "is statically linked";
-  return interpreter.endsWith(`/${GLIBC}`) ? undefined : `is for another C library (${interpreter})`;
+  return interpreter.endsWith(`/${GLIBC}`)
+    ? undefined
+    : `is for another C library (${interpreter})`;
 }
 
 function isScript(head: DataView | undefined): boolean {

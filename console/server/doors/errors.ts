@@ -25,7 +25,6 @@ const STATUS = {
   "no-answer": 503,
 } as const satisfies Record<Kind, number>;
 
-/** A request that a door or a route of the server refuses. */
 export class ApiFailure extends Error {
   override readonly name = "ApiFailure";
   readonly kind: Kind;
@@ -36,7 +35,6 @@ export class ApiFailure extends Error {
   }
 }
 
-/** The answer to a request that has thrown. */
 export function failureResponse(error: unknown, c: Context): Response {
   const { kind, ...rest } = failureOf(error);
   const body: ApiError = { error: { kind, ...rest } };
@@ -68,7 +66,7 @@ function failureOf(error: unknown): {
     : error instanceof RackError
     ? "failed"
     : "internal";
-  // A stack is for the console's own log: `serve.ts` writes it there.
+  // `serve.ts` writes the stack into the console's own log.
   const said = kind === "internal" ? message.split("\n")[0]! : message;
   return { kind, message: said, problems: [], exitCode: code };
 }
@@ -78,7 +76,7 @@ interface Issue {
   readonly message: string;
 }
 
-/** A request that does not fit its schema, with each member that is wrong. */
+/** Names each member that does not fit the schema. */
 export function invalidResponse(
   result: { readonly error: { readonly issues: readonly Issue[] } },
   c: Context,

@@ -1,8 +1,3 @@
-/**
- * The process of one job: it reads a {@link JobWork} from its input, does it by the functions that the
- * command `rack` calls, and says on its output how far it is. It is a process of its own because an
- * exploration computes for minutes, and because one job that fails takes nothing else with it.
- */
 import { EXIT } from "../../../fabric/base/exit.ts";
 import type { ProgramScenario } from "../../../fabric/rack/scenario/scenario.ts";
 import { sleep } from "../../../fabric/bus/wall_time.ts";
@@ -50,7 +45,6 @@ function say(line: JobLine): void {
   for (let at = 0; at < bytes.length;) at += Deno.stdout.writeSync(bytes.subarray(at));
 }
 
-/** Progress comes often; a page shows no more of it. */
 const PROGRESS_MS = 100;
 let saidMs = 0;
 
@@ -61,12 +55,10 @@ function onProgress(title: string, share: number): void {
   say({ say: "progress", title, share: Math.min(1, Math.max(0, share)) });
 }
 
-/** Processes at a time, as an order has them, or as many as there are cores. */
 function workersOf({ jobs }: { readonly jobs?: number | undefined }): number {
   return workersFor({ jobs, onFewer: (text) => say({ say: "note", text }) });
 }
 
-/** Where a scenario's `put` names no data. */
 const INPUT_BYTES = 256 * 1024;
 
 function withMadeUpInput(program: ProgramScenario): ProgramScenario {
@@ -187,10 +179,9 @@ async function cut({ order, signal }: Work<"cut">): Promise<void> {
   say({ say: "end", verdict: verdict.verdict, isGood });
 }
 
-/** The cells that are done are told so often. */
 const CELLS_MS = 2_000;
 
-/** All methods on one kind of responder before the next one: so the first rows are whole after seconds. */
+/** The first rows are whole after seconds. */
 function byResponder(places: readonly MatrixPlace[]): MatrixPlace[] {
   const groups = (all: readonly MatrixPlace[], key: (place: MatrixPlace) => string) => [
     ...Map.groupBy(all, key).values(),
@@ -213,7 +204,6 @@ async function matrix({ signal }: Work<"matrix">): Promise<void> {
       toldMs = performance.now();
       say({ say: "result", result: { kind: "matrix", matrix: { cells, count: places.length } } });
     }
-    // Lets the event loop handle signals.
     await sleep(0);
     if (signal.aborted) break;
   }
@@ -222,9 +212,7 @@ async function matrix({ signal }: Work<"matrix">): Promise<void> {
   say({ say: "end", verdict: `${unsafe} of ${cells.length} unsafe`, isGood: true });
 }
 
-/** A page shows the latest rounds; `chaos.json` has all. */
 const ROUNDS_SHOWN = 200;
-/** Rounds that one may look at in every view, although they held. */
 const ROUNDS_KEPT = 8;
 
 async function chaos({ order, scenario, signal }: ScenarioWork<"chaos">): Promise<void> {
@@ -331,7 +319,6 @@ async function sweep(
   tell("");
   const kept = measuredSweep(swept);
   if (kept.measured.points.length > 0) {
-    // Only this job draws.
     const { svgOf } = await import("../../plot/svg.ts");
     const title = swept.scenario, caption = captionOf(kept);
     tell(svgOf(chartOf(kept.measured, { choice: { x, y, by }, title, caption })));

@@ -1,4 +1,3 @@
-/** The cost of methods, as bars with their figures: latency from median to p99, and bytes per message. */
 import type { MethodRow } from "../../api/report.ts";
 import { useRef } from "preact/hooks";
 import { cut, rough, roughTime } from "../figures.ts";
@@ -16,10 +15,8 @@ function Chart(
   { rows, title, file, most, bars, figure }: {
     readonly rows: readonly MethodRow[];
     readonly title: string;
-    /** The name of its file. */
     readonly file: string;
     readonly most: number;
-    /** Full to the first, paler to the second. */
     readonly bars: (row: MethodRow) => readonly [number, number];
     readonly figure: (row: MethodRow) => string;
   },

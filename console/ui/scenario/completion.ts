@@ -1,4 +1,3 @@
-/** Completions at a place of a scenario's text, by the JSON schema of scenarios. */
 import {
   isMap,
   isPair,
@@ -12,28 +11,25 @@ import {
 
 export type Schema = { readonly [name: string]: unknown };
 
-/** A key, or a value, that may stand where one types. */
+/** A key, or a value. */
 export interface Word {
   readonly text: string;
   /** One sentence; empty where the schema has none. */
   readonly about: string;
-  /** The inserted text: a key has its colon. */
+  /** A key has its colon. */
   readonly insert: string;
 }
 
 export interface Completions {
-  /** The typed part of the word. */
   readonly typed: string;
   readonly words: readonly Word[];
 }
 
-/** A place in the document. */
 interface Place {
   readonly isKey: boolean;
   /** Of the mapping for a key, of the value else; `*` is an item of a list. */
   readonly path: readonly string[];
   readonly typed: string;
-  /** Scalars of the mapping that stand before. */
   readonly siblings: Readonly<Record<string, string>>;
 }
 
@@ -59,7 +55,6 @@ export function completionsAt(schema: Schema, text: string, at: number): Complet
 /** Stands for the cursor: ends the word that is being typed, or is one where none is typed yet. */
 const CURSOR = "\ue000";
 
-/** @param before the text up to the cursor. */
 function placeAt(before: string): Place | undefined {
   let place: Place | undefined;
   visit(parseDocument(before + CURSOR, { logLevel: "silent" }), {
@@ -88,7 +83,6 @@ function scalarsOf({ items }: YAMLMap): Record<string, string> {
   return Object.fromEntries(items.map(({ key, value }) => [sourceOf(key), sourceOf(value)]));
 }
 
-/** A scalar as it is written; "" for anything else. */
 function sourceOf(node: unknown): string {
   return isScalar(node) ? node.source ?? "" : "";
 }
@@ -102,7 +96,6 @@ function isSchema(value: unknown): value is Schema {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** The schema itself, its references, and all of its alternatives. */
 function alternatives(
   node: Schema,
   root: Schema,
@@ -123,7 +116,6 @@ function alternatives(
   return [node, ...others.flatMap((each) => alternatives(each, root, siblings))];
 }
 
-/** A condition of the schema holds for the known part of a mapping. */
 function holds(condition: Schema, siblings: Readonly<Record<string, string>>): boolean {
   const { required, properties, anyOf } = condition;
   if (Array.isArray(required) && !required.every((name) => name in siblings)) return false;

@@ -1,24 +1,20 @@
-/**
- * A refused input, in one shape for the whole product: its place, the value found, the expectation.
- */
+/** A refused input, in one shape for the whole product. */
 
 export interface Problem {
-  /** The file with the problem; absent for a command line, a request or a running rack. */
+  /** Absent for a command line, a request or a running rack. */
   readonly file?: string;
-  /** The line in the file, from 1; absent for the file as a whole. */
+  /** From 1; absent for the file as a whole. */
   readonly line?: number;
   readonly column?: number;
   /** `hosts.b.ddio`, `--pack`; empty for the file as a whole, or where {@link found} suffices. */
   readonly path: string;
   readonly found: string;
-  /** Empty where {@link found} suffices. */
   readonly expected: string;
 }
 
-/** A problem with its position in a file. */
 export type FileProblem = Problem & Required<Pick<Problem, "file" | "line" | "column">>;
 
-/** The input is invalid: a scenario, a command line, a request, an order to a rack. */
+/** Invalid input: a scenario, a command line, a request, an order to a rack. */
 export class Refusal extends Error {
   override readonly name = "Refusal";
   readonly problems: readonly Problem[];
@@ -35,7 +31,6 @@ export class Refusal extends Error {
   }
 }
 
-/** The refusal of one input that is not in a file. @param path see {@link Problem.path}. */
 export function refusal(
   path: string,
   problem: { readonly found: string; readonly expected?: string; readonly cause?: unknown },
@@ -65,13 +60,11 @@ export function oneOf(words: readonly string[], found?: string): string {
   return near === undefined ? all : `${near} (${all})`;
 }
 
-/** `a`, `a or b`, `a, b or c`. */
 export function listOf(words: readonly string[]): string {
   if (words.length <= 1) return words.join("");
   return `${words.slice(0, -1).join(", ")} or ${words[words.length - 1]}`;
 }
 
-/** A value as text for a message. */
 export function showFound(value: unknown): string {
   if (value === undefined || value === null) return "nothing";
   if (Array.isArray(value)) return value.length === 0 ? "an empty list" : "a list";
@@ -80,7 +73,7 @@ export function showFound(value: unknown): string {
   return text.length <= 80 ? text : `${text.slice(0, 77)}…"`;
 }
 
-/** The most similar known word: at most a third of its letters differ, and never all. */
+/** At most a third of the letters differ, and never all. */
 export function nearest(word: string, known: readonly string[]): string | undefined {
   let best: string | undefined, bestDistance = Infinity;
   for (const candidate of known) {
@@ -91,7 +84,6 @@ export function nearest(word: string, known: readonly string[]): string | undefi
   return bestDistance <= Math.max(1, best.length / 3) ? best : undefined;
 }
 
-/** Insertions, deletions, replacements and swaps of neighbours between two words. */
 function editDistance(from: string, to: string): number {
   if (Math.abs(from.length - to.length) > 32) return Infinity;
   let before: number[] = [], previous = Array.from({ length: to.length + 1 }, (_, i) => i);

@@ -1,4 +1,3 @@
-/** Consistency checks across several values of a scenario; each reports all its problems. */
 import { refuseEncoding } from "../plan/hint_plan.ts";
 import { refuseWork } from "../plan/hint_work.ts";
 import { QUEUE_PLAN } from "../plan/queue_plan.ts";
@@ -20,7 +19,7 @@ import { checkCongestion, checkPfcKeys, HEADERS_BYTES } from "./congestion.ts";
 import { checkShared } from "./shared_regions.ts";
 import { isOwnFile } from "./values.ts";
 
-/** Bytes of queue information and doorbell records per queue, rounded up. */
+/** Information and doorbell records, rounded up. */
 const QUEUE_BYTES = 256;
 /** The LLC has tags of 31 bits for lines of 64 B, and one of them is for no line. */
 const MEMORY_BYTES_END = 128 * 2 ** 30;
@@ -35,7 +34,6 @@ export function checkScenario(draft: Draft, report: Report): void {
   checkShared(draft, report);
 }
 
-/** @param of.isBuilt whether the network can be built. */
 function checkFabric(draft: Draft, of: { isBuilt: boolean }, report: Report): void {
   const { fabric, fabricSection } = draft;
   checkAttachments(draft, report);
@@ -85,7 +83,7 @@ function checkRoce({ fabric, hosts, hostPaths }: Draft, report: Report): void {
   }
 }
 
-/** [0114]: pieces of the work of hints that cannot be done in the scenario's place. */
+/** [0114]: pieces of work that cannot be done in the scenario's place. */
 function checkWork({ hints, iommu }: HostScenario, path: Path, report: Report): void {
   if (hints?.work === undefined) return;
   const { work, encoding } = hints;

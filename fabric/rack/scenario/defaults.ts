@@ -1,6 +1,4 @@
-/**
- * Fills in omitted values: from the host's section, then from `defaults`, then from the profile.
- */
+/** Omitted values: from the host's section, then from `defaults`, then from the profile. */
 import type { PressurePlan, RnicPlan, VerifyHistoryPlan } from "../plan/plan.ts";
 import {
   CACHED_QUEUES,
@@ -25,7 +23,7 @@ const DEFAULT_QUEUES = 1024;
 const CONVERGENCE_PS = 100 * PS_PER_US;
 /** Neugebauer et al., SIGCOMM'18: misses begin beyond 256 KiB, 64 pages of 4 KiB. */
 const IOMMU = { iotlb: 64 };
-/** A choice: defaults of memory pressure. */
+/** A choice. */
 const PRESSURE: PressurePlan = { at: 0, everyPs: 100 * PS_PER_US, times: 10, pages: 1 };
 /** A choice: one failure among the last 64 checks exceeds 1 in 1 000, so it stops the skipping. */
 const VERIFY_HISTORY: VerifyHistoryPlan = { thresholdPpm: 999_000, samples: 64, sampleOneIn: 16 };
@@ -60,7 +58,6 @@ export function resolveFabric(profile: Profile, section: FabricSection): FabricS
   };
 }
 
-/** The section of a topology's own shape. */
 function shapeOf(
   { topology, leaves = 2, spines = 2, k = 4, switches = [], cables }: FabricSection,
 ): Pick<FabricScenario, "leafSpine" | "fatTree" | "listed"> {
@@ -87,7 +84,6 @@ export function resolveHost(
     readonly profile: Profile;
     readonly defaults: HostSection;
     readonly own: HostSection;
-    /** The fabric's version. */
     readonly roce: FabricSection["roce"];
   },
 ): HostScenario {
@@ -174,7 +170,7 @@ function translationsOf(
   return { entries, evict };
 }
 
-/** Absent if all is default, so that plans of today's scenarios stay as they are. */
+/** Absent if all is default, so that plans of other scenarios do not change. */
 function queuePlanOf(section: QueuesSection): { readonly queuePlan?: QueuePlan } {
   const { scheme = QUEUE_PLAN.scheme, store = "host" } = section;
   const queuePlan: QueuePlan = {

@@ -1,4 +1,3 @@
-/** `hints` of a host, in a scenario file. */
 import { wholeText } from "../../base/whole_number.ts";
 import { listOf } from "../plan/problem.ts";
 import { HINT_BACK_OFFS, HINT_BATCH, HINT_TRANSPORTS, type HintPlan } from "../plan/hint_plan.ts";
@@ -25,7 +24,7 @@ import {
   within,
 } from "./values.ts";
 
-/** H-04: kinds of hints, by the scenario's words. */
+/** H-04. */
 const KINDS_OF_HINTS = {
   "prefetch": HINT_KINDS.prefetch,
   "warm-up": HINT_KINDS.warmUp,
@@ -87,9 +86,7 @@ const workPlace = oneOf(WORK_PLACES).optional();
 const workPieces = Object.fromEntries(
   WORK_PIECES.map((piece): [string, typeof workPlace] => [piece, workPlace]),
 ) as Record<WorkPiece, typeof workPlace>;
-/**
- * [0114]: the place of each piece of work: a preset, single pieces, or a preset with exceptions.
- */
+/** [0114]: a preset, single pieces, or a preset with exceptions. */
 const hintWork = orShort(
   mapping({ preset: workPreset.optional(), ...workPieces }).transform(
     ({ preset, ...pieces }) => ({ ...(preset && WORK_PRESETS[preset]), ...pieces }) as HintWork,
@@ -104,7 +101,7 @@ const hintWork = orShort(
   "who does the work that hints cause: hardware, firmware, driver …, or each piece its own",
 );
 
-/** `hints` of a host: how its card announces requests, and prepares for those of its peers (H-01 to H-24). */
+/** How a card announces requests, and prepares for its peers' (H-01 to H-24). */
 export const hintsSchema = switchable({
   queuePairs: ["queuePairs", oneOf(["all", "asked"])],
   kinds: ["kinds", hintKinds],

@@ -1,8 +1,6 @@
 /**
- * Messages between coherent cards ↔ header and payload of a packet (C-02): those of the protocol's tables
- * (`fabric/coherence/messages.ts`) and those of the cards' firmware (`control_messages.ts`). `FORMS`
- * (`coherence_eth.ts`) has the form of a command's header and payload; a decoded message encodes to the
- * same bytes.
+ * Messages between coherent cards ↔ header and payload of a packet (C-02). `FORMS`
+ * (`coherence_eth.ts`) has each command's form; a decoded message encodes to the same bytes.
  */
 import { assert } from "../../base/assert.ts";
 import { readFields, sizeOf, writeFields } from "../../base/fields.ts";
@@ -27,20 +25,16 @@ import {
   FORMS,
 } from "./coherence_eth.ts";
 
-/** A message between two cards. */
 export type CardMessage = WireMessage | ControlMessage;
 
-/** A packet's fields beside the message. */
 export interface CardContext {
-  /** Key of the message's region; 0 for none. */
+  /** Of the message's region; 0 for none. */
   readonly region: number;
   /** The requester's number of the access; 0 if no answer is awaited. */
   readonly transaction: number;
 }
 
-/** The parts of a packet that carry a message. */
 export interface CardPacket {
-  /** The class, by which the opcode is found: `opcodeFor({ service: "rc", operation }, "only")`. */
   readonly operation: CoherenceClass;
   readonly header: CoherenceEth;
   readonly payload: Uint8Array<ArrayBuffer>;
@@ -50,14 +44,12 @@ export interface DecodedCardMessage extends CardContext {
   readonly message: CardMessage;
 }
 
-/** The first reason why bytes are no message. */
 export interface CardMessageRefusal {
   readonly field: string;
   readonly found: string;
   readonly expected: string;
 }
 
-/** Command codes with their class, by the message's name. */
 const CODES = Object.fromEntries(
   (Object.keys(COHERENCE_COMMANDS) as CoherenceClass[]).flatMap((operation) =>
     COHERENCE_COMMANDS[operation].map((kind, command) => [kind, { operation, command }])
@@ -79,13 +71,7 @@ export function isCardRefusal(
   return "field" in answer;
 }
 
-// ── encoding ─────────────────────────────────────────────────────────────────────────────────────
-
-/**
- * Header and payload of a message.
- * @throws for a message that its command cannot carry: content that is no line of bytes, a missing
- * placement, a number too large for its field.
- */
+/** @throws for a message that its command cannot carry. */
 export function encodeCardMessage(message: CardMessage, context: CardContext): CardPacket {
   const { kind } = message, form = FORMS[kind];
   const { operation, command } = CODES[kind];
@@ -206,9 +192,6 @@ function fieldsPayload(
   return payload;
 }
 
-// ── decoding ─────────────────────────────────────────────────────────────────────────────────────
-
-/** The message of a packet, or its first error. Never throws. */
 export function decodeCardMessage(packet: CardPacket): DecodedCardMessage | CardMessageRefusal {
   const { operation, header } = packet;
   const kind = coherenceCommand(operation, header.command);

@@ -1,6 +1,6 @@
 /**
- * Events of librdmacm's ids: `rdma_get_cm_event` and `rdma_ack_cm_event`. As in librdmacm, the
- * queue pair is changed for a response when the program takes its event.
+ * Events of librdmacm's ids. As in librdmacm, the queue pair is changed for a response when the
+ * program takes its event.
  */
 import { NEVER, type Time } from "../../../fabric/base/time.ts";
 import { REJECT_REASON, rejectText, SIDR_STATUS, sidrText } from "../../../fabric/wire/roce/cm.ts";
@@ -58,7 +58,6 @@ export interface RdmaCmEvent {
   };
 }
 
-/** Events that are taken but not acknowledged. */
 const taken = new WeakSet<RdmaCmEvent>();
 
 /**
@@ -122,7 +121,7 @@ function plain(
   return { event, id, status, reason, param };
 }
 
-/** The program's event; undefined where the id or the request is gone. */
+/** @returns undefined where the id or the request is gone. */
 function* eventOf(
   channel: RdmaEventChannel,
   next: CmEvent,
@@ -165,7 +164,6 @@ function* eventOf(
   }
 }
 
-/** No host has the address that an id has asked for. */
 function addressEvent(channel: RdmaEventChannel, of: object): RdmaCmEvent | undefined {
   const id = [...channel.ids].find((each) => each === of);
   if (id?.state !== "addr-query") return undefined;
@@ -174,15 +172,12 @@ function addressEvent(channel: RdmaEventChannel, of: object): RdmaCmEvent | unde
   return plain(id, "ADDR_ERROR", { status: ETIMEDOUT, reason });
 }
 
-/**
- * States of ids that have no device yet: they are bound to a port of all addresses (Linux:
- * `cma_listen_on_all`).
- */
+/** States in which an id may be bound to a port of all addresses (Linux: `cma_listen_on_all`). */
 const WITHOUT_DEVICE: ReadonlySet<RdmaIdState> = new Set(["idle", "addr-bound", "listen"]);
 
 /**
- * An RNIC has failed: DEVICE_REMOVAL for each id that has used it, whose objects are gone.
- * Listening ids continue when it is back.
+ * An RNIC has failed: DEVICE_REMOVAL for each id that has used it. Listening ids continue when it
+ * is back.
  */
 function removeAll(channel: RdmaEventChannel, agent: object | undefined): RdmaCmEvent | undefined {
   const ids = [...channel.ids].filter(({ state, device }) =>
@@ -215,7 +210,7 @@ function requestEvent(channel: RdmaEventChannel, endpoint: CmEndpoint): RdmaCmEv
   channel.byEndpoint.set(endpoint, id);
   const privateData = req.privateData.subarray(IP_HEADER_BYTES);
   const { srq, localQpn: qpNum } = req;
-  // Until rdmaAccept gives others, the parameters are the request's.
+  // The parameters are the request's until rdmaAccept gives others.
   id.param = offered(id);
   const conn = { ...id.param, srq, qpNum, privateData };
   return { ...plain(id, "CONNECT_REQUEST", { param: { conn } }), listenId };
@@ -236,7 +231,6 @@ function sidrRequestEvent(
   return { ...plain(id, "CONNECT_REQUEST", { param: { ud } }), listenId };
 }
 
-/** The id of a request, bound to the request's port. */
 function acceptingId(
   listenId: RdmaId,
   { address, privateData }: { readonly address: number; readonly privateData: Uint8Array },
@@ -251,10 +245,7 @@ function acceptingId(
   return id;
 }
 
-/**
- * The REP has arrived: the queue pair goes to RTS and the RTU is sent, unless the queue pair is the
- * program's.
- */
+/** The queue pair goes to RTS and the RTU is sent, unless the queue pair is the program's. */
 function* responseEvent(id: RdmaId, endpoint: CmEndpoint): Steps<RdmaCmEvent | undefined> {
   const { rep } = endpoint;
   if (endpoint.phase !== "rep-received" || rep === undefined) return undefined;
@@ -272,7 +263,7 @@ function* responseEvent(id: RdmaId, endpoint: CmEndpoint): Steps<RdmaCmEvent | u
     yield* sendRtu(id);
     return plain(id, "ESTABLISHED", { param: { conn } });
   }
-  // The other end has ended the connection meanwhile: that event follows.
+  // The other end has ended the connection: that event follows.
   if (wrong === undefined) return undefined;
   endpoint.sink = undefined;
   yield* sendRej(id.device, endpoint, rejFor(rep, { reason: REJECT_REASON.noResources }));
@@ -284,7 +275,7 @@ function* closedEvent(id: RdmaId, endpoint: CmEndpoint): Steps<RdmaCmEvent | und
   const stood = endedIn === "established" || endedIn === "dreq-sent";
   if (id.state === "connect") id.state = "disconnect";
   if (endpoint.wantsDisconnect && !stood) {
-    // The program has ended it before it was established: a time-out or a refusal is no error then.
+    // The program ended it before it was established: a time-out or a refusal is no error then.
     if (end?.kind !== "timeout") return plain(id, "DISCONNECTED");
     return plain(id, "DISCONNECTED", { status: ETIMEDOUT, reason: "no answer to the REP" });
   }
@@ -304,19 +295,18 @@ function* closedEvent(id: RdmaId, endpoint: CmEndpoint): Steps<RdmaCmEvent | und
   return plain(id, "REJECTED", { status, reason, param });
 }
 
-/** Notes for the run's judgement that the connection was not made. */
+/** Notes the refusal for the run's judgement. */
 function noteRefused({ channel: { device } }: RdmaId, address: number, reason: string): void {
   const { cpu } = device;
   if (cpu.auditing) cpu.note({ kind: "refused", to: hostAt(device, address), reason });
 }
 
-/** The connection was not made: its queue pair goes to ERR (librdmacm: `ucma_modify_qp_err`). */
+/** Takes the queue pair to ERR (librdmacm: `ucma_modify_qp_err`). */
 function* failQp({ qp }: RdmaId): Steps<void> {
   if (qp === undefined || qp.life.state === "reset" || qp.life.state === "err") return;
   yield* modifyQp(qp, { state: "err" });
 }
 
-/** Service ID resolution has ended: with a queue pair, a refusal, or the last time-out. */
 function resolvedEvent(id: RdmaId, { rep, retry, peerAddress }: SidrRequest): RdmaCmEvent {
   if (rep === undefined) {
     const reason = `no answer to ${retry.tries} requests`;

@@ -1,8 +1,6 @@
 /**
- * librdmacm's ids and event channels: `rdma_create_id`, `rdma_bind_addr`, `rdma_listen`,
- * `rdma_resolve_addr`, `rdma_resolve_route`, `rdma_create_qp`, `rdma_destroy_id`. An id goes
- * through its states as in the kernel's `rdma_cm_state`; its channel has its events
- * (`rdma_event.ts`). `rdma_connect.ts` connects and disconnects.
+ * librdmacm's ids and event channels. An id's states are those of the kernel's `rdma_cm_state`; its
+ * channel has its events (`rdma_event.ts`).
  */
 import { PS_PER_MS, type Time } from "../../../fabric/base/time.ts";
 import { SIDR_STATUS } from "../../../fabric/wire/roce/cm.ts";
@@ -115,10 +113,9 @@ export interface RdmaId {
 }
 
 const NO_PEER = { address: 0, port: 0, host: "" } as const;
-/** Ports that `rdma_bind_addr` draws for port 0 (Linux: ip_local_port_range). */
 const EPHEMERAL = { first: 32_768, last: 60_999 } as const;
 const PORT_MAX = 0xffff;
-/** UD queue pairs of ids (RDMA_UDP_QKEY of Linux). */
+/** Linux, for UD queue pairs of ids. */
 export const RDMA_UDP_QKEY = 0x0123_4567;
 /** ETIMEDOUT, as the negative status of an event. */
 export const ETIMEDOUT = -110;
@@ -153,7 +150,6 @@ export function rdmaDestroyEventChannel(channel: RdmaEventChannel): VerbError | 
   const { cpu } = channel.device;
   channel.isAlive = false;
   for (const agent of channel.agents) agent.channels.delete(channel);
-  // Wakes threads that wait for its events.
   cpu.signal(channel.signal);
   return undefined;
 }
@@ -206,7 +202,6 @@ export function makeId(
   return id;
 }
 
-/** EINVAL where the id is not in one of these states. */
 export function refuseState(id: RdmaId, ...expected: RdmaIdState[]): VerbError | undefined {
   if (expected.includes(id.state)) return undefined;
   return verbError("EINVAL", `The id is in state ${id.state}: expected ${expected.join(" or ")}`);
@@ -262,10 +257,7 @@ function refusePort(port: number, least = 0): VerbError | undefined {
   return wrong === undefined ? undefined : verbError("EINVAL", wrong);
 }
 
-/**
- * The device, on the caller's core, whose card has this name or address; undefined for no card of
- * this host.
- */
+/** @returns the device on the caller's core; undefined for no card of this host. */
 function deviceAt(device: CmDevice, named: string | number): CmDevice | undefined {
   const { cpu, devices } = device;
   const address = typeof named === "number" ? named : cpu.addresses[named];
@@ -278,7 +270,7 @@ function deviceAt(device: CmDevice, named: string | number): CmDevice | undefine
   return undefined;
 }
 
-/** Ports of the id's port space that ids on this card hold, of all programs. */
+/** Another program's ids on this card hold ports, too. */
 function portsInUse({ cm: { agent } }: CmDevice, { ps }: RdmaId): Set<number> {
   const ids = [...agent.channels].flatMap((channel) => [...channel.ids]);
   const isIts = ({ isBound, ps: its, device }: CmChannelId) =>
@@ -286,7 +278,6 @@ function portsInUse({ cm: { agent } }: CmDevice, { ps }: RdmaId): Set<number> {
   return new Set(ids.filter(isIts).map(({ port }) => port));
 }
 
-/** The next free port, in turn. */
 function ephemeralPort(
   { device: { cm: { agent } } }: RdmaId,
   held: ReadonlySet<number>,
@@ -397,7 +388,6 @@ export function rdmaResolveRoute(id: RdmaId): VerbError | undefined {
   return undefined;
 }
 
-/** Adds an event that needs no message to the id's channel. */
 function ready(
   id: RdmaId,
   event: RdmaCmEventType,
@@ -442,7 +432,7 @@ export function* rdmaCreateQp(
   if (failed(qp)) return qp;
   const wrong = refuseQpOf(id);
   if (wrong === undefined) return id.qp = qp;
-  // Another thread has created one, or destroyed the id, meanwhile.
+  // Another thread has created one, or destroyed the id.
   yield* destroyQp(qp);
   return wrong;
 }
@@ -469,7 +459,7 @@ export function* rdmaDestroyQp(id: RdmaId): Steps<VerbError | undefined> {
   const { qp } = id;
   if (qp === undefined) return verbError("EINVAL", "The id has no queue pair");
   const wrong = yield* destroyQp(qp);
-  // A queue pair of a failed card is gone all the same.
+  // A failed card's queue pair is gone all the same.
   if (wrong === undefined || wrong.errno === "ENOENT") id.qp = undefined;
   return wrong;
 }

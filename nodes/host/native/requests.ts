@@ -292,7 +292,7 @@ export const REQUESTS = {
   scm_store: { args: ["spans"] },
   /** Non-temporal stores of the bytes that follow. */
   scm_stream: { args: ["offset"] },
-  scm_flush: { args: ["offset", "length"] },
+  scm_flush: { args: ["offset", "length", "drain"] },
   scm_drain: { args: [] },
 
   // Sockets of TCP between native programs (`sockets.ts`). Handles are the host's.

@@ -101,10 +101,11 @@ export const SCM: Handlers<
     return {};
   },
 
-  *scm_flush({ offset, length }, objects) {
+  *scm_flush({ offset, length, drain }, objects) {
     const wrong = refuseRange(objects, { offset, length });
     if (wrong !== undefined) return wrong;
     objects.cpu.clwb(objects.cpu.scm.address + offset, length);
+    if (drain !== 0) yield* objects.cpu.sfence();
     return {};
   },
 

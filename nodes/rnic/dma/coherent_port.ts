@@ -48,7 +48,7 @@ import type {
 
 const NOTHING = new Uint8Array(0);
 
-/** A posted write. @returns when the bus will have taken it, as far as the port can tell. */
+/** @returns when the bus will have taken it, as far as the port can tell. */
 export function writeLines(
   device: Device,
   port: CoherentPort,
@@ -57,9 +57,8 @@ export function writeLines(
     readonly data: Uint8Array<ArrayBuffer>;
     readonly toMemory: boolean;
     /**
-     * Of a persistent write: its entry in the journal; `new`: one for each part of it. A line of a shared region is
-     * a part, as it completes by itself and may be stored into anew while later lines wait; so is each stretch
-     * between such lines.
+     * Journal entry of a persistent write; `new`: one for each part. A line of a shared region is a
+     * part, as it completes by itself and may be stored into anew while later lines wait.
      */
     readonly entry: JournalWrite | "new" | undefined;
   },
@@ -76,14 +75,12 @@ export function writeLines(
     done += length;
   }
   giveCredits(device, port);
-  // An earlier write has left its owned lines to this one.
   pushOwned(device, port);
   const freeAt = Math.max(device.dma.busFreeAt, departAt);
   device.dma.busFreeAt = Math.max(freeAt, departAt + queuePs(port));
   return device.dma.busFreeAt;
 }
 
-/** Queues bytes that are in one line of a shared region, or in none, in pieces of a message each. */
 function writePart(
   device: Device,
   port: CoherentPort,
@@ -96,7 +93,7 @@ function writePart(
   },
 ): void {
   const { data, toMemory, departAt, entry } = part;
-  // Before the card knows its regions, as when a journal is replayed, no line of theirs is lent.
+  // Before the card knows its regions (a journal is replayed) no line is lent.
   const isLine = device.coherence?.home !== undefined && isShared(port, part.address);
   for (let done = 0; done < data.length;) {
     const address = part.address + done;
@@ -138,7 +135,6 @@ function queuePs({ queuedBytes, bitsPerSecond }: CoherentPort): Time {
   return transferTime(queuedBytes, bitsPerSecond);
 }
 
-/** Joins lines that are asked for or owned, and queues requests for the others. */
 function askFor(port: CoherentPort, { number, address, data }: PortWrite, departAt: Time): void {
   const first = address - address % LINE_BYTES;
   const count = linesOf(address, data.length);
@@ -154,7 +150,6 @@ function askFor(port: CoherentPort, { number, address, data }: PortWrite, depart
   }
 }
 
-/** Adds a write of the line. @returns whether it has to be asked for. */
 function useLine({ lines }: CoherentPort, address: number): boolean {
   const line = lines.get(address);
   if (line === undefined) {
@@ -215,7 +210,10 @@ function lineAt(lines: ReadonlyMap<number, PortLine>, address: number): PortLine
   return lines.get(address) ?? fail(`The port has no line 0x${address.toString(16)}`);
 }
 
-/** One message for consecutive lines that are all kept, or all given back. @returns when the bus is free. */
+/**
+ * Sends one message for consecutive lines with the same fate, kept or given back. @returns when the
+ * bus is free.
+ */
 function push(device: Device, port: CoherentPort, write: PortWrite): Time {
   const { address, data, toMemory, number, takenAt } = write;
   const mayKeep = port.asking.length === 0;
@@ -245,7 +243,6 @@ function push(device: Device, port: CoherentPort, write: PortWrite): Time {
   }
 }
 
-/** The write's bytes of this line leave. @returns whether the card keeps the line for a later write. */
 function leave(
   port: CoherentPort,
   { at, mayKeep, number }: {
@@ -263,7 +260,6 @@ function leave(
   return line.state === "owned";
 }
 
-/** The line is given back though a later write needs it: that write asks again, in its turn. */
 function askAgain(
   port: CoherentPort,
   { at, number }: { readonly at: number; readonly number: number },
@@ -291,7 +287,6 @@ function isUnderWay({ lines }: CoherentPort, address: number, length: number): b
   return false;
 }
 
-/** A DMA read. An LSB read brings no data: it ends when all earlier writes are complete. */
 export function readLines(
   device: Device,
   port: CoherentPort,
@@ -299,7 +294,7 @@ export function readLines(
     readonly tag: number;
     readonly request: ReadRequest;
     readonly departAt: Time;
-    /** For a peer, which may rely on the order of READs behind earlier WRITEs (P-03). */
+    /** A peer may rely on the order of READs behind WRITEs (P-03). */
     readonly isForPeer: boolean;
   },
 ): void {
@@ -372,7 +367,7 @@ function sendParts(device: Device, port: CoherentPort): void {
   }
 }
 
-/** The agent has granted or completed lines of writes, or has refused a read. @returns a read that ends with it. */
+/** @returns a read that ends with it. */
 export function takeLineAnswer(
   device: Device,
   port: CoherentPort,
@@ -390,7 +385,6 @@ export function takeLineAnswer(
     case "FailedCmp":
       return takePart(device, port, { tag, lines, data: undefined, address });
     case "RspI":
-      // Only hosts receive it.
       return undefined;
   }
 }
@@ -425,7 +419,7 @@ function release(device: Device, port: CoherentPort): void {
   }
 }
 
-/** Lines of a read. @returns the read, where they are its last. */
+/** @returns the read, where they are its last. */
 export function takeLineData(
   device: Device,
   port: CoherentPort,
@@ -464,7 +458,6 @@ function takePart(
   return { kind: "completion", tag, status, data: read.failed ? NOTHING : read.data! };
 }
 
-/** An atomic on a word of a shared region: agent 0 executes it in the order of the writes (decision 15). */
 export function queueAtomic(
   device: Device,
   port: CoherentPort,
@@ -489,7 +482,7 @@ function newTask<
   return { ...given, state: "waits", answer: undefined, isGood: false } as LineTask;
 }
 
-/** Takes a completed access of agent 0. @returns a read that ends with it, an executed atomic, or neither. */
+/** @returns a read that ends with it, an executed atomic, or neither. */
 export function takeEnded(
   device: Device,
   port: CoherentPort,
@@ -508,7 +501,7 @@ export function takeEnded(
   return task.kind === "atomic" ? { atomic: task } : {};
 }
 
-/** Takes a due LSB read, as a read of `length` bytes without meaning (P-24). */
+/** The read ends with data that has no meaning (P-24). */
 export function takeFinished({ dma, port }: Device): Completion | undefined {
   const tag = port?.finished.shift();
   if (tag === undefined) return undefined;

@@ -1,6 +1,6 @@
 /**
- * Control path (firmware): one small function per command of the driver. A refused command changes nothing, and its
- * reply says what was found and what was expected.
+ * Control path (firmware). A refused command changes nothing; its reply has what was found and what
+ * was expected.
  */
 import { refuseEncoding } from "../../../fabric/rack/plan/hint_plan.ts";
 import { refuseWork } from "../../../fabric/rack/plan/hint_work.ts";
@@ -58,10 +58,7 @@ import { statisticsOf } from "./statistics.ts";
 import { TIMERS_PER_QUEUE_PAIR } from "../state/timers.ts";
 import { checkDrained } from "../queues/queue_events.ts";
 
-/**
- * Carries out a command; its reply leaves behind the command's writes. "later": the command has begun something
- * that ends by itself, and answers then.
- */
+/** The reply leaves behind the command's writes; "later": when what the command began has ended. */
 export function takeCommand(device: Device, message: CommandMessage): void {
   device.counters.commands++;
   device.stageAt = commandDoneAt(device);
@@ -110,11 +107,10 @@ const COMMANDS: Commands = {
 
 function execute(device: Device, command: RnicCommand, id: number): RnicReply | "later" {
   if (device.spaces === undefined && command.op !== "init") {
-    // A program may ask for a region while its driver opens a card that is new: it asks again.
+    // The driver opens a new card: the program asks again.
     const errno = command.op === "register-region" ? "EBUSY" : "EINVAL";
     return refusal(errno, `Cannot carry out ${command.op} as init must come first`);
   }
-  // The operation selects the function, and the command is that operation's.
   return COMMANDS[command.op](device, command as never, id);
 }
 
@@ -134,7 +130,6 @@ function init(device: Device, { spaces, persistence }: CommandOf<"init">): RnicR
   if (wrong !== undefined) return refusal("EINVAL", wrong);
   device.spaces = spaces;
   device.persistence = persistence;
-  // A queue pair has a send queue of its own; its receive queue may be shared.
   const slots = spaces.queues + coherenceSlots(device);
   device.deadlines = new Deadlines(slots * TIMERS_PER_QUEUE_PAIR);
   device.coherence = createCoherence(device);
@@ -143,7 +138,7 @@ function init(device: Device, { spaces, persistence }: CommandOf<"init">): RnicR
   return { status: "ok", op: "init", address, mac, mtu, ...(kept > 0 && { kept }) };
 }
 
-/** A WQE's position comes back in 16 bits. */
+/** Positions have 16 bits. */
 const POSITIONS = 2 ** 16;
 
 function receiveFault({ rq, rqStride, srq }: CommandOf<"create-qp">): string | undefined {
@@ -194,7 +189,7 @@ function refuseQp(device: Device, command: CommandOf<"create-qp">): RnicReply | 
   return device.queuePairs.has(qpn) ? refusal("EBUSY", `QP ${qpn} exists`) : undefined;
 }
 
-/** H-08: why the queue pair may not have the hints for all peers; the card's own group has one trusted owner. */
+/** H-08: the card's own group has one trusted owner. */
 function refuseGroup({ hints, queuePairs }: Device, command: CommandOf<"create-qp">) {
   if (command.type !== "ud") {
     return refusal(
@@ -253,7 +248,7 @@ function createQp(device: Device, command: CommandOf<"create-qp">): RnicReply {
   return { status: "ok", op: "create-qp", qpn, sqQueue, rqQueue };
 }
 
-/** Numbers are not reused soon, so that a late packet finds no queue pair. */
+/** A number is not reused soon, so that a late packet finds no queue pair. */
 function nextQpn(device: Device): number {
   while (device.queuePairs.has(device.nextQpn)) device.nextQpn = following(device.nextQpn);
   const qpn = device.nextQpn;
@@ -296,7 +291,6 @@ function modifyQp(device: Device, { qpn, attributes }: CommandOf<"modify-qp">): 
   return DONE;
 }
 
-/** RESET, silently: voids work under way, and returns receives of a shared queue to it. */
 function emptyQueuePair(device: Device, qp: QueuePair): void {
   stopWork(device, qp);
   returnReceives(device, qp);
@@ -305,7 +299,6 @@ function emptyQueuePair(device: Device, qp: QueuePair): void {
   resetQueuePair(qp);
 }
 
-/** The positions up to which the queue pair's completions of the ended life reach. */
 function emptied(device: Device, qp: QueuePair): RnicReply {
   const send = completionsEnd(device.completionQueues.get(qp.sendCq)!);
   const recv = completionsEnd(device.completionQueues.get(qp.recvCq)!);

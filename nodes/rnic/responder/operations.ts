@@ -1,8 +1,7 @@
 /**
- * The operations of a responder, one row each: rights, memory accesses, what the request waits for, its effect, and
- * the treatment of a duplicate. The responder (`responder.ts`, `unreliable.ts`, `memory_gate.ts`) asks the row and
- * knows no operation by name; `state/operation.ts` documents the columns. A new operation is a row here, one in
- * `fabric/wire/roce/opcode.ts`, and where a program may post it one in `fabric/wire/host_bus/wqe_opcode.ts`.
+ * The operations of a responder, one row each; `state/operation.ts` documents the columns. A new
+ * operation is a row here, one in `fabric/wire/roce/opcode.ts`, and where a program may post it one
+ * in `fabric/wire/host_bus/wqe_opcode.ts`.
  */
 import { ACCESS } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import {
@@ -32,20 +31,17 @@ import {
 
 export interface OperationRow extends OperationFacts {
   /**
-   * The packet's memory accesses, looked at before its effect; undefined where it has none, or where the checks of
-   * the effect refuse them.
+   * Looked at before the effect; undefined where there is none, or the effect's checks refuse it.
    */
   readonly memory: (device: Device, qp: QueuePair, input: RequestIn) => MemoryAccess | undefined;
-  /** The packet's effect, with the checks of keys and receive memory that belong to it (§3.4, 6 and 7). */
+  /** The effect, with the checks of keys and receive memory (§3.4, 6 and 7). */
   readonly execute: (device: Device, qp: QueuePair, input: RequestIn) => Verdict | undefined;
-  /** A duplicate (§3.5). @returns false where it is to be dropped. */
+  /** Repeats a duplicate (§3.5). @returns false where it is to be dropped. */
   readonly repeat: (device: Device, qp: QueuePair, input: RequestIn) => boolean;
 }
 
-/** Columns that the name does not determine. */
 type Given = Omit<OperationRow, "name" | "answer">;
 
-/** Values of the columns that a row does not name. */
 const PLAIN = {
   need: 0,
   vendorRight: undefined,
@@ -70,7 +66,7 @@ const ATOMIC: Given = {
   repeat: repeatAtomic,
 };
 
-/** C-02: between queue pairs of the cards' firmware alone (`check_queue_pair.ts`). */
+/** C-02: between the cards' firmware alone (`check_queue_pair.ts`). */
 const CARD_MESSAGE: Given = { ...PLAIN, execute: executeCardMessage, repeat: repeatSend };
 
 const ROWS: Readonly<Record<RequestOperation, Given>> = {
@@ -104,7 +100,7 @@ const ROWS: Readonly<Record<RequestOperation, Given>> = {
   "compare-swap": ATOMIC,
   "fetch-add": ATOMIC,
   "atomic-write": { ...ATOMIC, need: ACCESS.remoteWrite, length: "word" },
-  // As in rxe, it takes no slot: the PM module's records remember it.
+  // FLUSH takes no slot, as in rxe: the PM module remembers it.
   "flush": {
     ...PLAIN,
     need: needOfFlush,
@@ -142,12 +138,10 @@ const BY_OPCODE: readonly (OperationRow | undefined)[] = Array.from({ length: 25
   return OPERATIONS[operation as RequestOperation];
 });
 
-/** The operation of a request's opcode; undefined where it is no request, or an unknown one. */
 export function operationOf({ code }: OpcodeRow): OperationRow | undefined {
   return BY_OPCODE[code];
 }
 
-/** The row of an accepted request. */
 export function rowOf({ row }: RequestIn): OperationRow {
   return BY_OPCODE[row.code]!;
 }

@@ -152,6 +152,8 @@ uint64_t *request_begin(int request, size_t args)
 	if (native.active && !is_main_thread)
 		native_fail("a second thread of the program calls the host: only the first one can");
 	raise_alarm_if_due();
+	if (scm_has_stores)
+		scm_send_stores();
 	ahead_note_request(request);
 	in_request = true;
 	buffer_need(&out, length);
@@ -215,7 +217,9 @@ int request_send(void)
 			break;
 		if (kind != MESSAGE_KIND_write)
 			end_at_once();
-		copy_own_memory(address, in.at + MESSAGE_WORDS * sizeof(uint64_t), length, true);
+		char *bytes = in.at + MESSAGE_WORDS * sizeof(uint64_t);
+		if (!scm_write(address, bytes, length))
+			copy_own_memory(address, bytes, length, true);
 	}
 
 	const uint64_t *reply = (uint64_t *)in.at + MESSAGE_WORDS;

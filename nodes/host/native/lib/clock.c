@@ -33,7 +33,8 @@ bool use_locally(uint64_t ps)
 {
 	raise_alarm_if_due();
 	turns++;
-	if (native.now_ps + native.used_ps + ps >= native.lease_ps)
+	/* The host learns of stores by the next request, whatever it is: so it is not put off. */
+	if (scm_has_stores || native.now_ps + native.used_ps + ps >= native.lease_ps)
 		return false;
 	native.used_ps += ps;
 	return true;
@@ -43,7 +44,7 @@ static uint64_t pass(uint64_t ps)
 {
 	bool fits = use_locally(ps);
 
-	if (!fits && ahead_may_read_clock()) {
+	if (!fits && !scm_has_stores && ahead_may_read_clock()) {
 		native.used_ps += ps;
 	} else if (!fits) {
 		/* Begun first: alarms come between calls, with a lease and without one. */
@@ -216,6 +217,8 @@ static void on_segv(int signal, siginfo_t *info, void *context)
 	greg_t *reg = ((ucontext_t *)context)->uc_mcontext.gregs;
 	const uint8_t *code = (const uint8_t *)reg[REG_RIP];
 
+	if (scm_active && info->si_code == SEGV_ACCERR && scm_fault(info->si_addr))
+		return;
 	if (ahead_took_fault(info))
 		return;
 	/* The trap of a privileged instruction has no address; a jump to nowhere has its own. */
@@ -423,7 +426,10 @@ static int open_virtual(const char *path)
 
 static int open_file(int folder, const char *path, int flags, mode_t mode)
 {
-	int fd = open_virtual(path);
+	int fd = scm_open_file(path, flags);
+	if (fd != -2)
+		return fd;
+	fd = open_virtual(path);
 	return fd >= 0 ? fd : LIBC(openat)(folder, path, flags, mode);
 }
 

@@ -514,6 +514,7 @@ EXPORT ssize_t recvmsg(int fd, struct msghdr *message, int flags)
 
 EXPORT ssize_t read(int fd, void *bytes, size_t length)
 {
+	scm_will_store(bytes, length);
 	HOST_STREAM_OR(LIBC(read)(fd, bytes, length));
 	return receive_bytes(fd, socket, bytes, length, 0);
 }
@@ -707,6 +708,7 @@ EXPORT int close(int fd)
 {
 	struct descriptor *descriptor = descriptor_of(fd);
 
+	scm_close(fd);
 	if (!descriptor)
 		return LIBC(close)(fd);
 	struct data *data = descriptor->data;

@@ -129,6 +129,15 @@ bool ahead_pause(void);            /* in a handler of this library's; its result
 void ahead_resume(bool was);
 void ahead_start(void);
 void ahead_stop(void);
+/* scm.c */
+extern bool scm_active;            /* a file below /scm is mapped */
+extern bool scm_has_stores;        /* that the host does not know */
+void scm_send_stores(void);
+bool scm_fault(const void *address); /* whether a store there goes on */
+void scm_will_store(void *address, size_t length);
+bool scm_write(uint64_t address, const void *bytes, size_t length); /* false: not there */
+int scm_open_file(const char *path, int flags); /* -2: another path */
+void scm_close(int fd);
 /* spin.c */
 void spin_start(void);
 void spin_stop(void);

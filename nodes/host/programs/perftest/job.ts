@@ -1,4 +1,3 @@
-/** A client's options, checked, with perftest's defaults. */
 import { PS_PER_US } from "../../../../fabric/base/time.ts";
 import { RD_ATOMIC_MAX } from "../../../../fabric/wire/host_bus/qp_life_cycle.ts";
 import { TRANSPORT } from "../../cm/connection.ts";
