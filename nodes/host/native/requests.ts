@@ -161,7 +161,11 @@ export const REQUESTS = {
   /** The program ends with this code; the reply is the last one. */
   exit: { args: ["code"] },
 
-  open_device: { args: ["device"], answer: ["guid", "vectors"] },
+  /**
+   * Opens the device of this place in the list; the rows below name what is open by the `handle`.
+   * Each has its own asynchronous events, also where a device is open twice.
+   */
+  open_device: { args: ["place"], answer: ["handle", "guid", "vectors"] },
   query_device: {
     args: ["device"],
     answer: [
@@ -231,9 +235,14 @@ export const REQUESTS = {
 
   alloc_pd: { args: ["device"], answer: ["handle"] },
   dealloc_pd: { args: ["pd"] },
+  /** Another handle of a domain or of its region, for what another open device makes of them. */
+  import_pd: { args: ["device", "pd"], answer: ["handle"] },
+  unimport_pd: { args: ["pd"] },
   reg_mr: { args: ["pd", "addr", "length", "iova", "access"], answer: ["handle", "lkey", "rkey"] },
   rereg_mr: { args: ["mr", "flags", "pd", "addr", "length", "access"] },
   dereg_mr: { args: ["mr"] },
+  import_mr: { args: ["pd", "mr"], answer: ["handle", "length", "lkey", "rkey"] },
+  unimport_mr: { args: ["mr"] },
   alloc_null_mr: { args: ["pd"], answer: ["handle", "lkey"] },
   advise_mr: { args: ["pd", "advice", "flags"], rows: SGE },
   alloc_mw: { args: ["pd", "type"], answer: ["handle", "rkey"] },

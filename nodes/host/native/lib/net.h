@@ -9,8 +9,6 @@
 
 /* One of these is behind `data` of a descriptor that net.c or waits.c has made. */
 enum { DATA_SOCKET, DATA_EPOLL, DATA_CM };
-/* `kind` of an epoll descriptor: none of the host's POLLED_*. */
-enum { KIND_EPOLL = 100 };
 
 struct data {
 	int type;

@@ -116,6 +116,9 @@ static void add_descriptor(struct rows *rows, int place, struct pollfd *polled, 
 		}
 	} else if (!descriptor) {
 		add_native(rows, place, polled->fd, polled->events);
+	} else if (descriptor->kind == KIND_COMMAND) {
+		/* As Linux says of all files that know no poll. */
+		polled->revents |= (POLLIN | POLLRDNORM | POLLOUT | POLLWRNORM) & polled->events;
 	} else {
 		polled->revents |= ready_without_host(descriptor, polled->events);
 		if (!polled->revents)
