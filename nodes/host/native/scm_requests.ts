@@ -11,7 +11,7 @@ import type { Handlers } from "./control_requests.ts";
 import type { NativeError, NativeObjects } from "./native_objects.ts";
 
 /** A file: part of SCM, from its first byte. */
-export interface ScmFile {
+interface ScmFile {
   readonly at: number;
   readonly bytes: number;
 }
@@ -20,7 +20,7 @@ export interface ScmFile {
  * The file of a name. Where the scenario names no regions, each name is the whole SCM.
  * @param regions `options.regions` of the program.
  */
-export function scmFile(
+function scmFile(
   name: string,
   { regions, scmBytes }: { readonly regions: unknown; readonly scmBytes: number },
 ): ScmFile | NativeError {
