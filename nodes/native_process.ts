@@ -11,9 +11,12 @@ const WORD = 8;
 /** The kernel's default of a pipe: longer pieces of memory go in several messages. */
 const PIECE_BYTES = 1 << 16;
 
-/** The shell writes the status when the program, and all that has its pipes, has ended. */
-const LAUNCH = `cd "$1" && shift && ` +
-  `{ (exec >stdout 2>stderr </dev/null 3>requests 4<replies; exec "$@"); echo $? >status; } 2>/dev/null`;
+/**
+ * The shell writes the status when the program has ended. It has the pipe open before: where the host's
+ * process has gone by then, it ends too and does not wait for a reader.
+ */
+const LAUNCH = `cd "$1" && shift && { exec 5>status; ` +
+  `(exec 5>&- >stdout 2>stderr </dev/null 3>requests 4<replies; exec "$@"); echo $? >&5; } 2>/dev/null`;
 
 export interface NativeOptions {
   /** The preloaded library. */
@@ -31,7 +34,7 @@ export function createNativePort(options: NativeOptions): NativePort {
 
 class PipedProcess implements NativeProcess, NativeThread {
   readonly first: Uint8Array<ArrayBuffer> | undefined;
-  readonly #folder: string;
+  readonly #status: Deno.FsFile;
   readonly #requests: Deno.FsFile;
   readonly #replies: Deno.FsFile;
   readonly #outputs: Record<"stdout" | "stderr", { readonly file: Deno.FsFile; read: number }>;
@@ -43,8 +46,7 @@ class PipedProcess implements NativeProcess, NativeThread {
   constructor({ library, directory, wrap }: NativeOptions, { name, file, argv, env }: NativeStart) {
     const folder = `${directory}/${name}`;
     Deno.mkdirSync(folder, { recursive: true, mode: 0o700 });
-    this.#folder = folder;
-    const pipes = ["requests", "replies", "status"].map((pipe) => `${folder}/${pipe}`);
+    const pipes = ["status", "requests", "replies"].map((pipe) => `${folder}/${pipe}`);
     makePipes(pipes);
     const variables = Object.entries({
       PATH: "/usr/local/bin:/usr/bin:/bin",
@@ -66,8 +68,9 @@ class PipedProcess implements NativeProcess, NativeThread {
       detached: true,
     }).spawn();
     child.unref();
-    this.#requests = Deno.openSync(pipes[0]!, { read: true });
-    this.#replies = Deno.openSync(pipes[1]!, { write: true });
+    this.#status = Deno.openSync(pipes[0]!, { read: true });
+    this.#requests = Deno.openSync(pipes[1]!, { read: true });
+    this.#replies = Deno.openSync(pipes[2]!, { write: true });
     const outputOf = (stream: string) => ({
       file: Deno.openSync(`${folder}/${stream}`, { read: true }),
       read: 0,
@@ -124,8 +127,10 @@ class PipedProcess implements NativeProcess, NativeThread {
   end(): number {
     if (this.#code !== undefined) return this.#code;
     this.#close();
-    const status = Deno.readTextFileSync(`${this.#folder}/status`).trim();
-    return this.#code = Number(status);
+    // Less than one write: it comes at once.
+    const digits = new Uint8Array(16), count = this.#status.readSync(digits) ?? 0;
+    this.#status.close();
+    return this.#code = Number(new TextDecoder().decode(digits.subarray(0, count)));
   }
 
   /** It waits for a reply, and the pipe's end kills it: a sandbox may hide its number. */
