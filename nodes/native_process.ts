@@ -10,13 +10,15 @@ import type { NativePort, NativeProcess, NativeStart, NativeThread } from "./hos
 const WORD = 8;
 /** The kernel's default of a pipe: longer pieces of memory go in several messages. */
 const PIECE_BYTES = 1 << 16;
+/** A number of the shell's, and the end of its line. */
+const STATUS_BYTES = 16;
 
 /**
- * The shell writes the status when the program has ended. It has the pipe open before: where the host's
- * process has gone by then, it ends too and does not wait for a reader.
+ * The shell writes the status when the program has ended. It has that pipe open for reading, too: it does
+ * not wait for a host that is gone.
  */
-const LAUNCH = `cd "$1" && shift && { exec 5>status; ` +
-  `(exec 5>&- >stdout 2>stderr </dev/null 3>requests 4<replies; exec "$@"); echo $? >&5; } 2>/dev/null`;
+const LAUNCH = `cd "$1" && shift && { exec 5<>status; ` +
+  `(exec >stdout 2>stderr </dev/null 3>requests 4<replies 5>&-; exec "$@"); echo $? >&5; } 2>/dev/null`;
 
 export interface NativeOptions {
   /** The preloaded library. */
@@ -34,9 +36,9 @@ export function createNativePort(options: NativeOptions): NativePort {
 
 class PipedProcess implements NativeProcess, NativeThread {
   readonly first: Uint8Array<ArrayBuffer> | undefined;
-  readonly #status: Deno.FsFile;
   readonly #requests: Deno.FsFile;
   readonly #replies: Deno.FsFile;
+  readonly #status: Deno.FsFile;
   readonly #outputs: Record<"stdout" | "stderr", { readonly file: Deno.FsFile; read: number }>;
   #buffer = new Uint8Array(PIECE_BYTES);
   /** Messages that wait for the next resumption. */
@@ -46,7 +48,7 @@ class PipedProcess implements NativeProcess, NativeThread {
   constructor({ library, directory, wrap }: NativeOptions, { name, file, argv, env }: NativeStart) {
     const folder = `${directory}/${name}`;
     Deno.mkdirSync(folder, { recursive: true, mode: 0o700 });
-    const pipes = ["status", "requests", "replies"].map((pipe) => `${folder}/${pipe}`);
+    const pipes = ["requests", "replies", "status"].map((pipe) => `${folder}/${pipe}`);
     makePipes(pipes);
     const variables = Object.entries({
       PATH: "/usr/local/bin:/usr/bin:/bin",
@@ -68,14 +70,14 @@ class PipedProcess implements NativeProcess, NativeThread {
       detached: true,
     }).spawn();
     child.unref();
-    this.#status = Deno.openSync(pipes[0]!, { read: true });
-    this.#requests = Deno.openSync(pipes[1]!, { read: true });
-    this.#replies = Deno.openSync(pipes[2]!, { write: true });
+    this.#requests = Deno.openSync(pipes[0]!, { read: true });
+    this.#replies = Deno.openSync(pipes[1]!, { write: true });
     const outputOf = (stream: string) => ({
       file: Deno.openSync(`${folder}/${stream}`, { read: true }),
       read: 0,
     });
     this.#outputs = { stdout: outputOf("stdout"), stderr: outputOf("stderr") };
+    this.#status = Deno.openSync(pipes[2]!, { read: true });
     this.first = this.#next();
   }
 
@@ -127,10 +129,9 @@ class PipedProcess implements NativeProcess, NativeThread {
   end(): number {
     if (this.#code !== undefined) return this.#code;
     this.#close();
-    // Less than one write: it comes at once.
-    const digits = new Uint8Array(16), count = this.#status.readSync(digits) ?? 0;
+    const bytes = new Uint8Array(STATUS_BYTES), length = this.#status.readSync(bytes) ?? 0;
     this.#status.close();
-    return this.#code = Number(new TextDecoder().decode(digits.subarray(0, count)));
+    return this.#code = Number(new TextDecoder().decode(bytes.subarray(0, length)));
   }
 
   /** It waits for a reply, and the pipe's end kills it: a sandbox may hide its number. */
