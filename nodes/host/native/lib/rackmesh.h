@@ -107,6 +107,7 @@ static inline bool socket_refused(int domain, int protocol)
 }
 
 /* clock.c */
+void end_without_host(void);       /* ends the program where the host's process is gone */
 uint64_t virtual_now_ps(void);     /* reads the clock: costs clockPs */
 bool use_locally(uint64_t ps);     /* takes so much time without a request, where the lease has it */
 void raise_alarm_if_due(void);
