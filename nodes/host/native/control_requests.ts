@@ -1,4 +1,5 @@
 /** The control path of a native program: each request of libibverbs on the host's verb of the same name. */
+// deno-lint-ignore-file require-yield -- handlers have one form
 import { failed, verbError } from "../verbs/errors.ts";
 import type { RnicEvent } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { QpAttributes } from "../../../fabric/wire/host_bus/rnic_command.ts";
@@ -45,9 +46,7 @@ const DONE = {};
 const VENDOR_ID = 0x02_0000;
 /** The port of each card, as `query/query_port.ts` has it. */
 const PORT = 1;
-
-// deno-lint-ignore require-yield -- handlers have one form
-function* at_once<T>(answer: T | VerbError): Steps<T | VerbError> {
+function* atOnce<T>(answer: T | VerbError): Steps<T | VerbError> {
   return answer;
 }
 
@@ -288,7 +287,7 @@ export const CONTROL: Handlers<
   *query_pkey({ device: handle, port, index }, objects) {
     const device = deviceAt(objects, handle);
     if (failed(device)) return device;
-    const pkey = yield* at_once(device.verbs.queryPkey(device, port, index));
+    const pkey = yield* atOnce(device.verbs.queryPkey(device, port, index));
     return failed(pkey) ? pkey : { words: { pkey } };
   },
 

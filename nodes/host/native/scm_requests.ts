@@ -4,6 +4,7 @@
  * maps: its stores come as requests, as the stores of its core, and the card's writes go there when
  * they are visible.
  */
+// deno-lint-ignore-file require-yield -- handlers have one form
 import { verbError } from "../verbs/errors.ts";
 import { DRAM_PAGE_BYTES, SCM_BASE } from "../memory/address_map.ts";
 import type { VerbError } from "../verbs/objects.ts";
