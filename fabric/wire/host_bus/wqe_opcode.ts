@@ -109,7 +109,7 @@ type FrameCounter =
 /** A row's columns that neither follow from others nor have the usual value. */
 type Given =
   & Pick<WqeOpcodeRow, "code" | "types" | "data" | "wire">
-  & Partial<Omit<WqeOpcodeRow, "answered" | "takesSlot" | "localNeed">>;
+  & Partial<Omit<WqeOpcodeRow, "answered" | "takesSlot" | "psnsOf" | "localNeed">>;
 
 const RC = ["rc"] as const, RC_UC = ["rc", "uc"] as const, ALL = ["rc", "uc", "ud"] as const;
 
@@ -263,6 +263,7 @@ function rowOf(given: Given): WqeOpcodeRow {
     ...given,
     answered: wire !== "none" && ANSWERS[wire] !== "acknowledge",
     takesSlot: wire !== "none" && takesSlot(wire),
+    psnsOf: data === "room" ? "answer" : "request",
     localNeed: data === "room" || data === "word room" ? ACCESS.localWrite : 0,
   };
 }

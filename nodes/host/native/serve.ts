@@ -3,10 +3,12 @@
  * runs from a reply to its next request, in no virtual time; a request is the verb that it names, at
  * that verb's cost.
  */
+// deno-lint-ignore-file require-yield -- handlers have one form
 import type { ProgramPlan } from "../../../fabric/rack/plan/plan.ts";
 import type { Steps } from "../cpu/program.ts";
 import type { Program, ProgramContext } from "../program_context.ts";
 import { ProgramError } from "../verbs/errors.ts";
+import { CM } from "./cm_requests.ts";
 import { CONTROL, type Handler, type Handlers } from "./control_requests.ts";
 import { DATA } from "./data_requests.ts";
 import { tableVersion } from "./header.ts";
@@ -198,6 +200,6 @@ const TIME: Handlers<"hello" | "clock" | "sleep" | "spin" | "stuck" | "exit"> = 
   },
 };
 
-const HANDLERS = { ...TIME, ...CONTROL, ...DATA, ...SOCKETS, ...SCM } as unknown as {
+const HANDLERS = { ...TIME, ...CONTROL, ...DATA, ...SOCKETS, ...SCM, ...CM } as unknown as {
   readonly [Name in RequestName]: Handler<Name>;
 };

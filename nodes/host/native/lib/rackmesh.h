@@ -84,8 +84,9 @@ void *libc_function(const char *name);
 /*
  * Descriptors that stand for objects of the host: real numbers (an eventfd that is never ready), so
  * that fcntl's flags, dup's refusal of them and the kernel's limits are the kernel's. `kind` is one
- * of POLLED_*.
+ * of POLLED_*, or what no request waits for: an epoll descriptor, or a device's `cmd_fd`.
  */
+enum { KIND_EPOLL = 100, KIND_COMMAND };
 struct descriptor {
 	bool open;
 	uint8_t kind;
