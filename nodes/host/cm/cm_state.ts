@@ -92,6 +92,7 @@ export type RdmaCmEventType =
   | "ESTABLISHED"
   | "DISCONNECTED"
   | "DEVICE_REMOVAL"
+  | "MULTICAST_JOIN"
   | "TIMEWAIT_EXIT";
 
 /** Events of a service's connections. */

@@ -284,7 +284,7 @@ function* roomyQp(options: ConnectionQp, sends: number): Steps<Qp | VerbError> {
   return yield* prepareQp(options);
 }
 
-function pathIn({ primaryTrafficClass, primaryHopLimit }: CmReq): ConnectionPath {
+export function pathIn({ primaryTrafficClass, primaryHopLimit }: CmReq): ConnectionPath {
   return {
     ...(primaryTrafficClass !== REQ_DEFAULTS.primaryTrafficClass &&
       { trafficClass: primaryTrafficClass }),

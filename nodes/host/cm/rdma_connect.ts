@@ -30,6 +30,7 @@ import {
 import { type PathMtu, reqOf } from "./connect.ts";
 import {
   ALL_ACCESS,
+  type ConnectionPath,
   depthsOf,
   emit,
   NO_DATA,
@@ -41,7 +42,7 @@ import {
 } from "./connection.ts";
 import { gsiOf, sendMessage } from "./gsi.ts";
 import { IP_HEADER_BYTES, serviceIdOfPort, withIpHeader } from "./ip_header.ts";
-import { repOf } from "./listen.ts";
+import { pathIn, repOf } from "./listen.ts";
 import { RDMA_UDP_QKEY, type RdmaConnParam, type RdmaId, refuseState } from "./rdma_id.ts";
 import { answerService, REFUSED, resolveService } from "./sidr.ts";
 
@@ -135,11 +136,12 @@ function* sendReq(id: RdmaId, { serviceId, privateData, transactionId }: Request
     serviceId,
     localQpn: qp?.qpn ?? param.qpNum!,
     srq: qp === undefined ? param.srq === true : qp.srq !== undefined,
-    transportService: TRANSPORT_SERVICE[qp?.type === "uc" ? "uc" : "rc"],
+    transportService: TRANSPORT_SERVICE[(qp?.type ?? id.qpType) === "uc" ? "uc" : "rc"],
     rqPsn: id.rqPsn,
     pathMtu: device.state.mtu as PathMtu,
     transport: transportOf(id),
     privateData,
+    path: pathOf(id),
     ...depthsOf(param),
   });
   expectAnswer(agent, endpoint, { message, now: device.cpu.now, phase: "req-sent" });
@@ -170,8 +172,18 @@ export function timeWaitOf(ackTimeoutCode: number): Time {
 }
 
 /** RNR retries are for the other end's sends (`rdma_connect(3)`). */
-function transportOf({ param: { retryCount, rnrRetryCount } }: RdmaId): Transport {
-  return withDefaults(TRANSPORT, { retryCnt: retryCount, rnrRetry: rnrRetryCount });
+function transportOf({ param: { retryCount, rnrRetryCount }, ackTimeout }: RdmaId): Transport {
+  return withDefaults(TRANSPORT, {
+    timeout: ackTimeout,
+    retryCnt: retryCount,
+    rnrRetry: rnrRetryCount,
+  });
+}
+
+/** The request's, which the active end's `rdma_set_option` has chosen. */
+function pathOf({ endpoint, trafficClass }: RdmaId): ConnectionPath {
+  if (endpoint?.req !== undefined) return pathIn(endpoint.req);
+  return trafficClass === undefined ? {} : { trafficClass };
 }
 
 interface Agreed {
@@ -225,10 +237,11 @@ export function rdmaInitQpAttr(
   if (endpoint === undefined || peer === undefined || agreed === undefined) {
     return verbError("EINVAL", `The id is in state ${id.state}: the other end is not known`);
   }
-  const { timeout, minRnrTimer } = TRANSPORT;
+  const { minRnrTimer } = TRANSPORT;
+  const timeout = id.ackTimeout ?? (endpoint.req?.primaryLocalAckTimeout || TRANSPORT.timeout);
   const { maxDestRdAtomic, ...sending } = agreed;
   const isReliable = endpoint.req === undefined
-    ? id.qp?.type !== "uc"
+    ? (id.qp?.type ?? id.qpType) !== "uc"
     : endpoint.req.transportService === TRANSPORT_SERVICE.rc;
   if (state === "rts") {
     return { state, sqPsn: peer.startingPsn, ...(isReliable && { timeout, ...sending }) };
@@ -242,6 +255,7 @@ export function rdmaInitQpAttr(
     destQpn: peer.localQpn,
     pathMtu,
     rqPsn: id.rqPsn,
+    ...pathOf(id),
     ...(isReliable && { maxDestRdAtomic, minRnrTimer }),
   };
 }

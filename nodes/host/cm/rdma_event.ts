@@ -2,6 +2,7 @@
  * Events of librdmacm's ids. As in librdmacm, the queue pair is changed for a response when the
  * program takes its event.
  */
+import { assert } from "../../../fabric/base/assert.ts";
 import { NEVER, type Time } from "../../../fabric/base/time.ts";
 import { REJECT_REASON, rejectText, SIDR_STATUS, sidrText } from "../../../fabric/wire/roce/cm.ts";
 import type { Steps } from "../cpu/program.ts";
@@ -42,6 +43,8 @@ export interface RdmaCmEvent {
   readonly id: RdmaId;
   /** For CONNECT_REQUEST: the listening id. */
   readonly listenId?: RdmaId;
+  /** For MULTICAST_JOIN: the membership. @ignore */
+  readonly of?: object;
   /** 0; else a negative errno (−110 is ETIMEDOUT), REJ's reason, or SIDR REP's status. */
   readonly status: number;
   /** The status in words; "" for 0. */
@@ -89,6 +92,95 @@ export function* rdmaGetCmEvent(
     if ((yield* cpu.waitSignal(channel.signal, deadline)) === "timeout") {
       if (channel.events.length === 0) return "timeout";
     }
+  }
+}
+
+/**
+ * What becomes of an event of an id: `drop` ends it unseen. A request's is its listener's.
+ */
+export type EventRoute = (id: RdmaId) => "take" | "leave" | "drop";
+
+/**
+ * Whether there is an event that {@link takeCmEvent} takes. Events that end unseen are removed.
+ */
+export function hasCmEvent(channel: RdmaEventChannel, route: EventRoute): boolean {
+  return nextOf(channel, route) !== undefined;
+}
+
+/**
+ * The oldest event that the route takes, acknowledged: undefined without one. Of ids without a queue
+ * pair (`qpNum`) only, where taking an event changes none.
+ */
+export function takeCmEvent(
+  channel: RdmaEventChannel,
+  route: EventRoute,
+): RdmaCmEvent | undefined {
+  for (let at = nextOf(channel, route); at !== undefined; at = nextOf(channel, route)) {
+    const [next] = channel.events.splice(at, 1);
+    const step = eventOf(channel, next!).next();
+    assert(step.done === true, "An event of an id without a queue pair takes no time");
+    if (step.value !== undefined) return step.value;
+  }
+  return undefined;
+}
+
+/** The place of the oldest event that the route takes. */
+function nextOf(channel: RdmaEventChannel, route: EventRoute): number | undefined {
+  const { events } = channel;
+  for (let at = 0; at < events.length;) {
+    const next = events[at]!;
+    if (next.kind === "reset") {
+      events.splice(at, 1);
+      removeAll(channel, next.agent);
+      at = 0;
+      continue;
+    }
+    const owner = ownerOf(channel, next);
+    const way = owner === undefined || isMoot(next, owner) ? "drop" : route(owner);
+    if (way === "take") return at;
+    if (way === "drop") events.splice(at, 1);
+    else at++;
+  }
+  return undefined;
+}
+
+/** The id that an event is about, of a request the listening one. */
+function ownerOf(channel: RdmaEventChannel, next: CmEvent): RdmaId | undefined {
+  const { byEndpoint, ids } = channel;
+  switch (next.kind) {
+    case "request":
+      return listenIdOf(channel, next.endpoint.listener);
+    case "sidr-request":
+      return listenIdOf(channel, next.request.listener);
+    case "rep":
+    case "established":
+    case "closed":
+      return byEndpoint.get(next.endpoint);
+    case "sidr-answered":
+    case "sidr-timeout":
+      return byEndpoint.get(next.request);
+    case "timer":
+    case "ready":
+      return byEndpoint.get(next.of) ?? [...ids].find((each) => each === next.of);
+    case "ended":
+    case "reset":
+      return undefined;
+  }
+}
+
+/** Whether what the event tells of is over. */
+function isMoot(next: CmEvent, owner: RdmaId): boolean {
+  switch (next.kind) {
+    case "request":
+      return next.endpoint.phase !== "req-received";
+    case "sidr-request":
+      return next.request.phase !== "received";
+    case "rep":
+      return next.endpoint.phase !== "rep-received";
+    case "timer":
+      return next.of === owner && owner.state !== "addr-query";
+    default:
+      return false;
   }
 }
 
@@ -153,8 +245,10 @@ function* eventOf(
       return id === undefined ? addressEvent(channel, next.of) : plain(id, "TIMEWAIT_EXIT");
     }
     case "ready": {
-      const id = [...channel.ids].find((each) => each === next.of);
-      const { status, reason } = next;
+      const { status, reason, of } = next;
+      const member = channel.byEndpoint.get(of);
+      if (member !== undefined) return { ...plain(member, next.event, { status, reason }), of };
+      const id = [...channel.ids].find((each) => each === of);
       return id && plain(id, next.event, { status, reason });
     }
     case "reset":
@@ -235,8 +329,8 @@ function acceptingId(
   listenId: RdmaId,
   { address, privateData }: { readonly address: number; readonly privateData: Uint8Array },
 ): RdmaId {
-  const { channel, ps, retry, device, port } = listenId;
-  const id = makeId(channel, { ps, retry });
+  const { channel, ps, retry, qpType, device, port } = listenId;
+  const id = makeId(channel, { ps, retry, qpType });
   id.state = "connect";
   id.device = device;
   id.port = port;

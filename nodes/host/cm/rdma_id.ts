@@ -4,6 +4,7 @@
  */
 import { PS_PER_MS, type Time } from "../../../fabric/base/time.ts";
 import { SIDR_STATUS } from "../../../fabric/wire/roce/cm.ts";
+import { isGroupAddress } from "../../../fabric/wire/roce/neighbour.ts";
 import type { Steps } from "../cpu/program.ts";
 import { verbError } from "../verbs/device.ts";
 import type { Pd, Qp, VerbError } from "../verbs/objects.ts";
@@ -87,6 +88,12 @@ export interface RdmaId {
   state: RdmaIdState;
   /** Its queue pair, from `rdmaCreateQp`. */
   qp: Qp | undefined;
+  /** Of a queue pair that the id does not have, in port space tcp. @ignore */
+  readonly qpType: "rc" | "uc";
+  /** RDMA_OPTION_ID_TOS: the traffic class that a connect asks for. @ignore */
+  trafficClass: number | undefined;
+  /** RDMA_OPTION_ID_ACK_TIMEOUT: the code of its queue pair's time-out. @ignore */
+  ackTimeout: number | undefined;
   /** Local port; 0: none. */
   port: number;
   /** Whether it holds the port itself: the id of a request uses the listener's. */
@@ -160,12 +167,14 @@ export interface RdmaIdOptions {
   readonly ps: PortSpace;
   /** Time-out and number of transmissions of its messages; three times 500 µs by default. */
   readonly retry?: Partial<CmRetry>;
+  /** Of queue pairs that the program makes without the id; `rc` by default. @ignore */
+  readonly qpType?: "rc" | "uc";
 }
 
 /** `rdma_create_id`. EINVAL for another port space or time-outs out of range. */
 export function rdmaCreateId(
   channel: RdmaEventChannel,
-  { ps, retry }: RdmaIdOptions,
+  { ps, retry, qpType = "rc" }: RdmaIdOptions,
 ): RdmaId | VerbError {
   if (!channel.isAlive) return verbError("EINVAL", "The event channel is gone");
   if (ps !== "tcp" && ps !== "udp") {
@@ -173,12 +182,12 @@ export function rdmaCreateId(
   }
   const wrong = refuseRetry(retry);
   if (wrong !== undefined) return verbError("EINVAL", wrong);
-  return makeId(channel, { ps, retry: withDefaults(RETRY, retry) });
+  return makeId(channel, { ps, retry: withDefaults(RETRY, retry), qpType });
 }
 
 export function makeId(
   channel: RdmaEventChannel,
-  { ps, retry }: { readonly ps: PortSpace; readonly retry: CmRetry },
+  { ps, retry, qpType }: Pick<RdmaId, "ps" | "retry" | "qpType">,
 ): RdmaId {
   const id: RdmaId = {
     device: channel.device,
@@ -187,6 +196,9 @@ export function makeId(
     retry,
     state: "idle",
     qp: undefined,
+    qpType,
+    trafficClass: undefined,
+    ackTimeout: undefined,
     port: 0,
     isBound: false,
     peer: NO_PEER,
@@ -338,12 +350,12 @@ const RESOLVE_MAX_PS: Time = 3_600_000 * PS_PER_MS;
 
 /**
  * `rdma_resolve_addr`: event ADDR_RESOLVED, or ADDR_ERROR (ETIMEDOUT) where no host of the rack has the
- * address. Neighbours are static: a host without power is resolved, as from ARP's cache, and `rdmaConnect`
+ * address. A group's address (224/4) needs no host in port space udp. Neighbours are static: a host without power is resolved, as from ARP's cache, and `rdmaConnect`
  * gets UNREACHABLE. ENOENT for a name that no host has.
  */
 export function rdmaResolveAddr(id: RdmaId, options: ResolveAddrOptions): VerbError | undefined {
   const { to, port, timeoutPs = RESOLVE_PS } = options;
-  const { device: { cpu, cm: { agent } }, channel } = id;
+  const { device: { cpu, cm: { agent } }, channel, ps } = id;
   const range = refuseInteger("timeoutPs", timeoutPs, { least: 1, most: RESOLVE_MAX_PS });
   if (range !== undefined) return verbError("EINVAL", range);
   const wrong = refuseState(id, "idle", "addr-bound") ?? refusePort(port, 1);
@@ -360,7 +372,7 @@ export function rdmaResolveAddr(id: RdmaId, options: ResolveAddrOptions): VerbEr
   const unbound = id.state === "idle" ? rdmaBindAddr(id, { port: 0 }) : undefined;
   if (unbound !== undefined) return unbound;
   id.peer = { address: Number(address), port, host: found?.[0] ?? "" };
-  if (found !== undefined) {
+  if (found !== undefined || (ps === "udp" && isGroupAddress(Number(address)))) {
     id.state = "addr-resolved";
     ready(id, "ADDR_RESOLVED");
     return undefined;

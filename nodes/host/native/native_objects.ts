@@ -12,6 +12,7 @@ import { verbError } from "../verbs/errors.ts";
 import type { CompChannel, VerbError } from "../verbs/objects.ts";
 import type { ErrnoName } from "./numbers.ts";
 import type { NativeProcess } from "./port.ts";
+import { RdmaCm } from "./rdma_cm.ts";
 import { Sockets } from "./sockets.ts";
 
 /** A call that the host refuses, by the errno that the program gets. */
@@ -44,6 +45,7 @@ export class NativeObjects implements ForeignMemory {
   readonly cpu: ProgramCpu;
   readonly device: OpenDevice;
   readonly sockets: Sockets;
+  readonly cm: RdmaCm;
   readonly process: NativeProcess;
   readonly outside: Outside;
   readonly options: ProgramContext["options"];
@@ -62,7 +64,9 @@ export class NativeObjects implements ForeignMemory {
   constructor({ cpu, device, options }: ProgramContext, process: NativeProcess) {
     this.cpu = cpu;
     this.device = device;
+    this.cm = new RdmaCm(device);
     this.sockets = new Sockets({ cpu, device }, {
+      cm: this.cm,
       channel: (handle) => this.#byHandle.get(handle) as CompChannel | undefined,
       device: (handle) => this.opened.get(handle),
     });
