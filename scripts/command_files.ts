@@ -46,7 +46,7 @@ export const COMMAND_FILES: readonly CommandFile[] = [
   { commands: ["fio"], load: async () => (await import("./commands/fio/fio.ts")).addFio },
   {
     commands: ["verbs-test"],
-    load: async () => (await import("./commands/verbs_test.ts")).addVerbsTest,
+    load: async () => (await import("./commands/verbs_suite.ts")).addVerbsTest,
   },
   { commands: ["chaos"], load: async () => (await import("./commands/chaos.ts")).addChaos },
   { commands: ["compose"], load: async () => (await import("./commands/compose.ts")).addCompose },

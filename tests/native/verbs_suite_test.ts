@@ -4,14 +4,14 @@
  */
 import assert from "node:assert/strict";
 import { afterAll, beforeAll, describe } from "@std/testing/bdd";
-import { type VerbsTestReport, verbsTestScenario } from "../../console/verbs_test/run.ts";
+import { type VerbsTestReport, verbsTestScenario } from "../../console/verbs_suite/run.ts";
 import {
   chosenTests,
   fileOf,
   type Suite,
   TESTS_FOLDER,
   unpackSuite,
-} from "../../console/verbs_test/suite.ts";
+} from "../../console/verbs_suite/suite.ts";
 import { Refusal } from "../../fabric/rack/plan/problem.ts";
 import { CommandRig } from "../support/command.ts";
 import { nativeMissing, runNative } from "../support/native_rack.ts";
