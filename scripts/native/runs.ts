@@ -21,6 +21,8 @@ export interface NativeJob {
   readonly client?: readonly string[];
   /** Both ends on one host. */
   readonly isOneHost?: true;
+  /** A line of the scenario besides. */
+  readonly rack?: string;
 }
 
 /** Runs that may not take longer are given up: in virtual time. */
@@ -70,11 +72,12 @@ export function versionOf(packaged: string): string | undefined {
 }
 
 /** A job's programs in a scenario's syntax. */
-export function scenarioOf({ binary, options, client, isOneHost }: NativeJob): string {
+export function scenarioOf({ binary, options, client, isOneHost, rack }: NativeJob): string {
   const words = (more: readonly string[]) => JSON.stringify([binary, ...options, ...more]);
   const one = isOneHost || client === undefined;
   return [
     "name: native",
+    ...(rack === undefined ? [] : [rack]),
     `hosts: { ${one ? "b: { services: none }" : "a: { services: none }, b: { services: none }"} }`,
     "programs:",
     `  - { on: b, native: ${words([])} }`,
