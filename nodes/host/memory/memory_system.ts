@@ -51,6 +51,7 @@ export class MemorySystem {
   readonly #combiningSurvives: boolean;
   readonly #postedSurvives: boolean;
   readonly #line = new Uint8Array(LINE_BYTES);
+  readonly #found = new Uint8Array(LINE_BYTES);
 
   constructor(plan: HostPlan, image?: ImageReader, options: MemoryOptions = {}) {
     this.#plan = plan;
@@ -268,14 +269,29 @@ export class MemorySystem {
     return pluggedLoadPs - dramLoadPs;
   }
 
+  /** The place of the first byte of a DMA read, on which its latency depends. */
   dmaReadPlace(address: number, noSnoop: boolean): "llc" | Memory {
+    if (this.foreign.has(address)) this.#seeStores(address);
     if (!noSnoop && this.llc.find(this.physical.lineOf(address)) >= 0) return "llc";
     return address >= SCM_BASE ? "scm" : "dram";
   }
 
   /**
-   * State of the LLC's copy (C-05), as the one cache of all cores; I: none. The snoop filter knows
-   * whether the card has a copy in S.
+   * A native program's stores are unseen. Where a line of its memory has other bytes than this host
+   * knows, the program has stored them since the line was looked at: they are in the caches, as a core's.
+   */
+  #seeStores(address: number): void {
+    const at = address - address % LINE_BYTES, known = this.#line, found = this.#found;
+    this.physical.read(at, known);
+    overlayDirty(this.llc, this.#rangeOf(at), known);
+    found.set(known);
+    this.foreign.read(at, found);
+    if (found.some((byte, i) => byte !== known[i])) this.#writeCache(at, copyOf(found), "core");
+  }
+
+  /**
+   * The state of the LLC's copy of a line (C-05), as the one cache of all cores: M, E, or I for
+   * none. The snoop filter knows whether the card also has a copy in S.
    */
   lineState(address: number): "M" | "E" | "I" {
     const slot = this.llc.find(this.physical.lineOf(address));
