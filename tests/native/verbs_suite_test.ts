@@ -1,6 +1,6 @@
 /**
- * rdma-core's own tests by `rack verbs-test`: all but those whose rings of 128 MiB take most of the
- * command's time (`cq`, `cqex`). The whole: the command without a name.
+ * rdma-core's own tests by `rack verbs-test`: all but those whose rings of 128 MiB and pages take most of the
+ * command's time (`cq`, `cqex`, `odp`). The whole: the command without a name.
  */
 import assert from "node:assert/strict";
 import { afterAll, beforeAll, describe } from "@std/testing/bdd";
@@ -17,7 +17,7 @@ import { CommandRig } from "../support/command.ts";
 import { nativeMissing, runNative } from "../support/native_rack.ts";
 import { itUnless } from "../support/skipping.ts";
 
-const SLOW = ["test_cq", "test_cqex"];
+const SLOW = ["test_cq", "test_cqex", "test_odp"];
 /** Files with traffic, polls and events, in short runs. */
 const COMPARED = ["atomic", "cq_events", "mr", "shared_pd"];
 
