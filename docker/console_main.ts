@@ -1,6 +1,6 @@
 /**
- * The service `console` of a rack in containers: puts the rack of its compose project into the list of runs,
- * then is the command `rack` with its arguments.
+ * The service `console` of a rack in containers: puts the rack of its compose project into the list
+ * of runs, then runs `rack` with its arguments.
  */
 import { USERS } from "../fabric/bus/access.ts";
 import { EXIT } from "../fabric/base/exit.ts";

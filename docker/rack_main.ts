@@ -1,6 +1,6 @@
 /**
- * The command `rack` in the container of the service `console`, without the credentials that the container
- * was given: the rack's are in its directory, and racks of processes have brokers of their own.
+ * `rack` in the container of the service `console`, without the container's credentials: the rack's
+ * are in its directory, and racks of processes have brokers of their own.
  */
 import { VIEWER_PASSWORD } from "../console/rack/containers/compose_file.ts";
 

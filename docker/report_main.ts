@@ -1,7 +1,6 @@
 /**
- * The service `report` of a rack in containers: `report_main.ts RUN_FILE LABEL`. It waits for the run's
- * end, requests the final report of every process, reads the SCM files, and prints one JSON document on
- * stdout, that of `rack run --json` with the power failures that happened. Exit code: 0 done; 1 a check
+ * The service `report` of a rack in containers: `report_main.ts RUN_FILE LABEL`. It prints the JSON
+ * document of `rack run --json` with the power failures that happened. Exit code: 0 done; 1 a check
  * failed; 2 unclear.
  */
 import { USERS } from "../fabric/bus/access.ts";
@@ -32,7 +31,6 @@ import { print, Progress, say } from "../scripts/commands/output.ts";
 const POLL_MS = 250;
 const STATUS_TIMEOUT_MS = 1_000;
 const STALLED_MS = 10_000;
-/** Where {@link linkState} puts the SCM files together. */
 const DIRECTORY = "/tmp/run";
 
 async function main(runFile: RunFile, label: string): Promise<number> {
@@ -60,7 +58,6 @@ async function main(runFile: RunFile, label: string): Promise<number> {
     status.why.filter((member) => member.status !== "dead")
       .map(({ partition }) => askFinal(control, partition)),
   );
-  // The timekeeper has heard meanwhile what they refused.
   const { refusals } = await control.status();
   const refused = [...refusedByProcesses(refusals, finals), ...violationsOf(BROKER_LOG_FILE)];
   await bus.close();
@@ -85,7 +82,7 @@ async function main(runFile: RunFile, label: string): Promise<number> {
   return report.unchecked === undefined ? EXIT.done : EXIT.unclear;
 }
 
-/** Polls until the run has ended, as the bus may lose the message of its end. @throws RackError */
+/** Polls, as the bus may lose the message of the run's end. @throws RackError */
 async function waitForEnd(control: ControlClient, runFile: RunFile): Promise<ClockStatus> {
   const start = performance.now();
   let heardMs = start, movedMs = start, shownMs = start;
@@ -116,7 +113,6 @@ async function waitForEnd(control: ControlClient, runFile: RunFile): Promise<Clo
   }
 }
 
-/** @throws RackError where the partition does not answer. */
 async function askFinal(
   control: ControlClient,
   partition: string,
@@ -126,7 +122,7 @@ async function askFinal(
   return final;
 }
 
-/** Makes a run's directory, as the other commands expect it, of the volumes of several containers. */
+/** The directory that other commands expect, of the volumes of several containers. */
 async function linkState({ plan, partitions }: RunFile): Promise<void> {
   await Deno.mkdir(`${DIRECTORY}/scm`, { recursive: true });
   await Deno.symlink(`${IN_CONTAINER.record}/faults.jsonl`, `${DIRECTORY}/faults.jsonl`);
@@ -140,7 +136,6 @@ async function linkState({ plan, partitions }: RunFile): Promise<void> {
   }
 }
 
-/** The report of `rack run --json`, with the power failures as they happened. */
 async function reportOn(ran: RunFile & Ran, outcome: Outcome) {
   const { run, plan } = ran;
   const summary = summarise({
@@ -159,7 +154,6 @@ async function reportOn(ran: RunFile & Ran, outcome: Outcome) {
     at,
     action,
     nodes,
-    // Whether the scenario has asked for it.
     scripted: plan.faults.some((fault) =>
       fault.at === at && fault.action === action && nodes.includes(fault.node)
     ),
@@ -167,7 +161,6 @@ async function reportOn(ran: RunFile & Ran, outcome: Outcome) {
   return { ...summary, powerFailures };
 }
 
-/** The report for people, on stderr. */
 function showReport(report: Awaited<ReturnType<typeof reportOn>>): void {
   for (const text of figuresText(report)) say(text);
   for (const { at, action, nodes, scripted } of report.powerFailures) {

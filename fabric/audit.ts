@@ -1,17 +1,15 @@
 /**
- * A program's writes, posts and observed completions, as data by which the checkers in
- * `console/checks` judge a run. An observer takes each record at once, so that the confirmations of
- * a program are known even if it is killed before it can report them.
+ * What the checkers in `console/checks` judge a run by. An observer takes each record at once:
+ * confirmations are known even if the program is killed before its report.
  */
 import type { Time } from "./base/time.ts";
 import type { WcStatus } from "./wire/host_bus/cqe.ts";
 
-/** A program is about to write `bytes` into a host's SCM: emitted before the first post. */
+/** Before the first post of a write into a host's SCM. */
 export interface WritesRecord {
   readonly kind: "writes";
-  /** The write's number, unique in its program ({@link TimedRecord.by}). */
+  /** Unique in its program ({@link TimedRecord.by}). */
   readonly id: number;
-  /** The host whose SCM is written, and the offset in it. */
   readonly on: string;
   readonly at: number;
   readonly bytes: Uint8Array;
@@ -19,11 +17,11 @@ export interface WritesRecord {
   readonly line?: number;
   /** Writes of the same program that must have survived if this one has. */
   readonly after?: readonly number[];
-  /** True where the method claims that order without a promise (P-04). */
+  /** The method claims that order without a promise (P-04). */
   readonly isOrderClaimed?: boolean;
 }
 
-/** The write is readable at the responder, as far as the method can tell; no promise. */
+/** Readable at the responder, as far as the method can tell. */
 export interface VisibleRecord {
   readonly kind: "visible";
   readonly id: number;
@@ -37,9 +35,9 @@ export interface PersistentRecord {
   readonly promised: boolean;
 }
 
-/** A record about a queue, whose number is unique on one card only. */
+/** A queue's number is unique on one card only. */
 interface OfRnic {
-  /** Which of the host's RNICs, from 0; absent: the first one. */
+  /** From 0; absent: the host's first one. */
   readonly rnic?: number;
 }
 
@@ -48,32 +46,29 @@ export interface PostedRecord extends OfRnic {
   /** `shared`: a shared receive queue, with its number in `qpn`. */
   readonly queue: "send" | "recv" | "shared";
   readonly qpn: number;
-  /** Position of its first unit in the ring, as its completion names it. */
   readonly wqe: number;
   /** A bigint as its decimal text. */
   readonly wrId: number | string;
-  /** Whether success generates a completion. */
   readonly signaled: boolean;
 }
 
 export interface CompletedRecord extends OfRnic {
   readonly kind: "completed";
   readonly queue: "send" | "recv" | "shared";
-  /** The queue pair; also for a receive from a shared queue, whose number is `srqn`. */
+  /** Also for a receive from a shared queue, whose number is `srqn`. */
   readonly qpn: number;
   readonly srqn?: number;
   readonly wqe: number;
-  /** A bigint as its decimal text. */
   readonly wrId: number | string;
   readonly status: WcStatus;
 }
 
-/** A queue continues in another ring (Q-09): outstanding requests have other positions. */
+/** A queue continues in another ring (Q-09). */
 export interface MovedRecord extends OfRnic {
   readonly kind: "moved";
   readonly queue: "send" | "recv";
   readonly qpn: number;
-  /** Positions of the outstanding work requests from now on, the oldest first. */
+  /** New positions of the outstanding work requests, the oldest first. */
   readonly wqes: readonly number[];
 }
 
@@ -81,7 +76,6 @@ export interface MovedRecord extends OfRnic {
 export interface EmptiedRecord extends OfRnic {
   readonly kind: "emptied";
   readonly queue: "pair" | "shared";
-  /** Number of the queue pair or of the shared receive queue. */
   readonly qpn: number;
 }
 
@@ -103,50 +97,46 @@ export interface ResumedRecord extends OfRnic {
   readonly qpn: number;
 }
 
-/** The first data records of a replicated log are durable: enough replicas have confirmed. */
+/** Enough replicas of a log have confirmed its first data records. */
 export interface LogRecord {
   readonly kind: "log";
-  /** Name of the log; its replicas, and the known places of its segments in their SCM. */
+  /** With the known places of its segments. */
   readonly log: string;
   readonly replicas: readonly { readonly host: string; readonly at: readonly number[] }[];
   readonly quorum: number;
-  /** Maximum record size, and the slots of each segment: with the name, they give the layout. */
+  /** With `log` and `segments` they give the layout. */
   readonly recordBytes: number;
   readonly segments: readonly number[];
-  /** Number of durable data records, and the CRC-32 of their concatenated payloads. */
+  /** `crc`: CRC-32 of their concatenated payloads. */
   readonly durable: number;
   readonly crc: number;
   /** False where too many of the replicas use a method that claims without a promise (P-12). */
   readonly promised: boolean;
-  /** The log is created anew: earlier durable records no longer count. */
+  /** Earlier durable records no longer count. */
   readonly anew?: boolean;
 }
 
 /**
- * An object that a program replaces as a whole. `begun`: it has the place for it. `asked`: all of
- * it is written; the program is about to ask the host's service to make it the object of its name.
- * `stored`: the service has confirmed that. `withdrawn`, by the service: it is about to remove the
- * object before a new one is written. `removing`: a program is about to ask for the object's
- * removal. `removed`: that is confirmed.
+ * Replaced as a whole. `begun`: the program has the place for it. `asked`: all is written; the
+ * program is about to ask the host's service to store it. `stored`: confirmed. `withdrawn`, by the
+ * service: about to remove it before a new one is written. `removing`, `removed`: likewise of a
+ * removal.
  */
 export interface ObjectRecord {
   readonly kind: "object";
   readonly state: "begun" | "asked" | "stored" | "withdrawn" | "removing" | "removed";
   readonly name: string;
-  /**
-   * The host whose SCM has it (absent: the program's own), its offset there, its length; 0 for a
-   * removal.
-   */
+  /** Absent: the program's own host. `at`: the offset in its SCM; `length`: 0 for a removal. */
   readonly on?: string;
   readonly at: number;
   readonly length: number;
-  /** For an object asked for or stored: false if it shall only be shown as incomplete. */
+  /** Of an object asked for or stored: false if it shall only be shown as incomplete. */
   readonly complete?: boolean;
 }
 
 /**
- * A range of the host's own SCM is given back: its content is no longer promised, and others use it
- * without a note. Emitted before the directory says so.
+ * The content is no longer promised, and others use the range without a note. Emitted before the
+ * directory says so.
  */
 export interface FreedRecord {
   readonly kind: "freed";
@@ -154,16 +144,13 @@ export interface FreedRecord {
   readonly length: number;
 }
 
-/**
- * A host uses a shared region from now on (C-03). Emitted once by each host before its first
- * access, and again after its power has returned.
- */
+/** C-03: emitted before a host's first access, and again after its power has returned. */
 export interface RegionRecord {
   readonly kind: "region";
   readonly region: string;
   readonly home: string;
   readonly bytes: number;
-  /** Where the region begins in home's SCM; absent: it is in DRAM, and a power failure of home clears it. */
+  /** In home's SCM; absent: in DRAM, which a power failure of home clears. */
   readonly at?: number;
   /** Upper bound in ps for each access, whatever fails (C-10, decision 13). */
   readonly answerWithinPs: Time;
@@ -177,24 +164,17 @@ export interface RegionRecord {
 const REGION_OPS = ["load", "store", "add", "compare-swap", "flush"] as const;
 export type RegionOp = typeof REGION_OPS[number];
 
-/**
- * A core begins an access to a shared region, or home's card one of its own (`dma`). Emitted before
- * the access can have any effect.
- */
+/** By a core, or by home's card (`dma`): emitted before the access can have any effect. */
 export interface AccessRecord {
   readonly kind: "access";
-  /** The access's number, unique in its program ({@link TimedRecord.by}). */
+  /** Unique in its program ({@link TimedRecord.by}). */
   readonly id: number;
   readonly region: string;
-  /**
-   * First byte in the region, and their number. An access that crosses lines proceeds line by line.
-   */
+  /** In the region. An access that crosses lines proceeds line by line. */
   readonly offset: number;
   readonly length: number;
   readonly op: RegionOp;
-  /**
-   * Home's card does it, for a verb or other DMA on the region: no program is told, no bound holds.
-   */
+  /** For a verb or other DMA on the region: no program is told, no bound holds. */
   readonly dma?: true;
   /**
    * `store`: the bytes written; `add`: the operand; `compare-swap`: the new value. The last two 8
@@ -203,23 +183,21 @@ export interface AccessRecord {
   readonly bytes?: Uint8Array;
   /** `compare-swap`: the expected value, 8 B. */
   readonly compare?: Uint8Array;
-  /** The core, if its host has store buffers (`memory: tso`). */
   readonly core?: number;
   /**
-   * The {@link BufferedRecord} of a store that leaves the core's buffer, or whose bytes a load
-   * found there.
+   * The {@link BufferedRecord} of a store that leaves the core's buffer; `forwarded`: whose bytes a
+   * load found there.
    */
   readonly buffered?: number;
   readonly forwarded?: number;
 }
 
 /**
- * A core's store to one line of a region enters its store buffer, and its program goes on. An
- * `access` follows when it leaves.
+ * A core's store enters its store buffer, and its program goes on. An `access` follows when it
+ * leaves.
  */
 export interface BufferedRecord {
   readonly kind: "buffered";
-  /** Unique on its host. */
   readonly id: number;
   readonly region: string;
   readonly offset: number;
@@ -228,71 +206,58 @@ export interface BufferedRecord {
   readonly bytes: Uint8Array;
 }
 
-/** A core continues behind a fence, or begins a locked operation: its store buffer is empty. */
 export interface StoreFenceRecord {
   readonly kind: "store-fence";
   readonly core: number;
 }
 
-/** The access has ended, and its program knows. */
 export interface AccessedRecord {
   readonly kind: "accessed";
   readonly id: number;
   /**
-   * `lost`: needed bytes are gone; accesses to other lines may have taken effect. `fenced`: the
-   * access may or may not have taken effect (decision 13). `refused`: no effect, as the card does
-   * not know the region.
+   * `lost`: needed bytes are gone; other lines may have been accessed. `fenced`: with or without an
+   * effect (decision 13). `refused`: no effect, as the card does not know the region.
    */
   readonly result: "done" | "lost" | "fenced" | "refused";
-  /** Result of a `done` access: a load's bytes; the old value of `add` and `compare-swap`. */
+  /** Of a `done` access: a load's bytes; the old value of `add` and `compare-swap`. */
   readonly bytes?: Uint8Array;
 }
 
-/**
- * Bytes of a region are lost and software is told (C-10): a load reports it until they are written.
- */
+/** Software is told (C-10): a load reports the loss until the bytes are written. */
 export interface RegionLostRecord {
   readonly kind: "region-lost";
   readonly region: string;
   readonly ranges: readonly { readonly offset: number; readonly length: number }[];
 }
 
-/**
- * Caches that may keep a line of a region: the processor's LLC, the card's local or remote cache
- * (C-01).
- */
+/** The processor's LLC, the card's local or remote cache (C-01). */
 const LINE_CACHES = ["llc", "local", "remote"] as const;
 export type LineCache = typeof LINE_CACHES[number];
 
-/**
- * A cache's state of a line from this instant on (C-05); emitted by the cache's node at each
- * change.
- */
 export interface LineStateRecord {
   readonly kind: "line-state";
   readonly region: string;
-  /** Index of the line in its region. */
   readonly line: number;
   readonly cache: LineCache;
   readonly state: "M" | "E" | "S" | "I";
 }
 
 /**
- * A request for a line at home's card, emitted by that card: queued, begun, or dropped before it
- * began. A far card has at most one request of a kind for a line.
+ * Emitted by home's card: queued, begun, or dropped before it began. A far card has at most one
+ * request of a kind for a line.
  */
 export interface LineTurnRecord {
   readonly kind: "line-turn";
   readonly region: string;
   readonly line: number;
-  /** The far card's number; 0 is home's local cache, for a verb or for a far card's access. */
+  /** 0 is home's local cache, for a verb or for a far card's access. */
   readonly agent: number;
   /** A message name of the protocol between cards. */
   readonly request: string;
   readonly step: "taken" | "begun" | "dropped";
 }
 
-/** Records about shared regions (`coherence.md`). */
+/** `coherence.md`. */
 export type SharedRecord =
   | RegionRecord
   | AccessRecord
@@ -306,9 +271,8 @@ export type SharedRecord =
 export const OBJECT_TYPES = ["register", "counter", "map", "log", "queue"] as const;
 
 /**
- * A program begins an operation of an abstract object that survives power failures; emitted before
- * any of its effects. By these `rack explore` judges `recover`'s answer under `objects`, without a
- * check.
+ * Begin of an operation of an abstract object that survives power failures, before any of its
+ * effects. By these `rack explore` judges `recover`'s answer under `objects`.
  */
 export interface OperationRecord {
   /** An operation begins. */

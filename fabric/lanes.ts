@@ -1,58 +1,44 @@
 /**
- * Lanes: several racks in one set of processes, as variants of a scenario with the same devices and cables. Each
- * rack has its own run id, clock and files; they share processes and connections, so code is loaded and compiled
- * once. The process of a partition or of the timekeeper is started for one rack, and takes up and leaves others on
- * request of the command that runs them.
+ * Lanes: several racks in one set of processes, as variants of a scenario with the same devices and
+ * cables. Each has its own run id, clock and files; processes and connections are shared, so code
+ * is loaded and compiled once.
  */
 import type { Bus } from "./bus/bus.ts";
 import { laneVerb } from "./bus/access.ts";
 import { decode, encode } from "./bus/codec.ts";
 import { patternOf } from "./bus/subjects.ts";
 
-/** A set of processes, in a file of its own, as JSON. */
 export interface LanesFile {
-  /** The set's own name on the bus, a subject token. */
   readonly run: string;
-  /** Paths of the run files of racks that are under way or still to come. */
   readonly runFiles: readonly string[];
 }
 
-/** The set's requests to a process. It repeats a request until it is answered. */
+/** Repeated until it is answered. */
 export type LaneRequest =
   | { readonly open: OpenRequest }
-  /** Leave the rack with this run id, in order. */
   | { readonly close: string };
 
-/** Takes this rack up. */
 export interface OpenRequest {
   readonly run: string;
   readonly runFile: string;
-  /** The name of this life of the partition; a timekeeper has none. */
   readonly instance: string;
 }
 
-/** A rack that a process has taken up. */
 export interface Lane {
-  /** Leaves it: sends and hears no more, and closes its files. */
   close(): void;
 }
 
 export interface LanesOptions {
-  /** The rack that the process was started for, and which it has taken up. */
   readonly first: { readonly run: string; readonly lane: Lane };
-  /** The set; undefined: the process has one rack. */
+  /** Undefined: the process has one rack. */
   readonly set: LanesFile | undefined;
-  /** The user by which the process is known to the bus. */
   readonly name: string;
   readonly open: (runFile: string, instance: string) => Promise<Lane>;
-  /** Called with an error of `open`, after which the process is useless. */
+  /** An error of `open`, after which the process is useless. */
   readonly onFatal: (error: unknown) => void;
 }
 
-/**
- * Takes racks up and leaves them as the set requests.
- * @returns a function that leaves all of them.
- */
+/** @returns a function that leaves all of them. */
 export function answerLanes(
   bus: Bus,
   { first, set, name, open, onFatal }: LanesOptions,

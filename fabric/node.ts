@@ -1,6 +1,6 @@
 /**
- * A node is a pure state machine: inputs with their time in, outputs and a deadline out. No I/O, no
- * clock, no unseeded number. `partition/partition.ts` is the one loop that drives every kind of node.
+ * A node is a pure state machine: inputs with their time in, outputs and a deadline out.
+ * `partition/partition.ts` drives every kind of node.
  */
 import type { PlacedPayload } from "./placed_payload.ts";
 import type { FrameBytes, RocePacket } from "./wire/roce/packet.ts";
@@ -11,24 +11,20 @@ import type { HostLoss, OperationFigures, RnicInspection } from "./inspection.ts
 import type { Spent } from "./trace/access_modules.ts";
 import type { Time } from "./base/time.ts";
 
-/** An Ethernet frame without FCS, as a capture shows it. Immutable once sent. */
+/** Without FCS, as a capture shows it. Immutable once sent. */
 export interface Frame extends FrameBytes {
   readonly kind: "frame";
   /** For the digest: computed by the frame's maker, and carried with it to other processes. */
   hash?: number | undefined;
-  /**
-   * The packet that the frame encodes; absent in damaged or marked copies, and in another process.
-   */
+  /** Absent in damaged or marked copies, and in another process. */
   readonly packet?: RocePacket | undefined;
 }
 
 export type Message = Frame | PcieMessage;
 
-/** An input of a node. The node's kind defines its port numbers (see {@link PORTS}). */
 export type Input =
   /**
-   * A message has arrived on `port`. Its last bit arrives `tailPs` later: 0, except at a port that
-   * acts on the head of a frame (a cut-through switch).
+   * A port that acts on the head of a frame (a cut-through switch) has the last bit `tailPs` later.
    */
   | {
     readonly kind: "message";
@@ -37,11 +33,8 @@ export type Input =
     readonly tailPs: Time;
   }
   | { readonly kind: "link"; readonly port: number; readonly up: boolean }
-  /** The node's own deadline: `now` is the result of {@link Node.wakeAt}. */
   | { readonly kind: "wake" }
-  /** Power on: the first input of a node, at 0 or when it is started again. */
   | { readonly kind: "power" }
-  /** An order from outside starts a program on this host. */
   | { readonly kind: "run"; readonly program: ProgramPlan }
   /** Bytes [from, to) of this host's SCM are durable from now on (see `WritebackPlan`). */
   | {
@@ -52,13 +45,10 @@ export type Input =
     readonly data?: string;
   };
 
-/** Port numbers with a fixed meaning. Switch ports are numbered from 0 in the plan's order. */
+/** Switch ports are numbered from 0 in the plan's order. */
 export const PORTS = {
-  /** A host's cable to its first RNIC; those to further ones follow. */
   hostBus: 0,
-  /** An RNIC's cable to its host. */
   rnicBus: 0,
-  /** An RNIC's network port. */
   rnicNetwork: 1,
 } as const;
 
@@ -128,21 +118,19 @@ export interface TraceStep {
   readonly busy?: { readonly track: string; readonly fromPs: Time; readonly untilPs: Time };
 }
 
-/** When the first and the last bit of a frame pass. */
 export interface Span {
   readonly startPs: Time;
   readonly endPs: Time;
 }
 
-/** The topic of an output file: the process that makes it writes it and does not send it. */
+/** The process that makes an output file writes it and does not send it. */
 export const OUTPUT_TOPIC = "output";
 
-/** The outputs of a node's step. Calls take effect in their order. */
+/** Calls take effect in their order. */
 export interface Outputs {
   /**
-   * Sends `message` over the cable on `port`, behind earlier ones, no earlier than `departAt`, which is
-   * at least `now` + {@link Node.processingPs}: the lookahead depends on it.
-   * @returns when the transmitter is free for the next message.
+   * No earlier than `departAt`, which is at least `now` + {@link Node.processingPs}: the lookahead
+   * depends on it. @returns when the transmitter is free for the next message.
    */
   send(port: number, message: Message, departAt: Time): Time;
   /**
@@ -152,7 +140,6 @@ export interface Outputs {
   quietUntil?(): Time;
   /** True where an observer takes {@link trace}: check it before building a text. */
   readonly tracing: boolean;
-  /** True where an observer takes `busy` steps. */
   readonly timing?: boolean;
   trace(step: TraceStep): void;
   /**
@@ -160,41 +147,33 @@ export interface Outputs {
    * Plain data only.
    */
   report(topic: string, value: unknown): void;
-  /** True where an observer takes {@link audit}: check it before building one. */
+  /** An observer takes {@link audit}: check it before building one. */
   readonly auditing?: boolean;
-  /**
-   * A card loops a frame back internally, at its sending or receiving end: no cable carries it, so
-   * only observers learn of it. Present where an observer takes it.
-   */
   looped?(end: "sent" | "received", frame: Frame, span: Span): void;
-  /** A card writes payload to memory. Present where an observer follows bytes. */
   placed?(payload: PlacedPayload): void;
-  /** An action or notification of program `by`: the audit record that checkers judge. */
   audit?(by: string, note: AuditRecord): void;
 }
 
 export type NodeKind = "host" | "rnic" | "switch";
 
-/** A resource that a device still holds when no event is left in the rack. */
 export interface HeldThing {
   /**
    * `asked`: a program may have caused it, by a receive not posted or not answered; `leaked`: a
    * fault of the device.
    */
   readonly kind: "asked" | "leaked";
-  /** The resource and its amount, for people. */
   readonly text: string;
 }
 
 export interface Node {
   readonly name: string;
   readonly kind: NodeKind;
-  /** Minimum time in ps (≥ 0) from a cause to the departure of any output of this node. */
+  /** In ps (≥ 0), from a cause to the departure of any output of this node. */
   readonly processingPs: Time;
-  /** The ports that act on the head of a frame (cut-through); others act on its tail. */
+  /** Of a frame (cut-through); other ports act on its tail. */
   readonly actsOnHead?: boolean;
   step(now: Time, input: Input, out: Outputs): void;
-  /** The earliest deadline; NEVER without one. Must not be before the last `now`. */
+  /** NEVER without a deadline. Must not be before the last `now`. */
   wakeAt(): Time;
   /**
    * Whether the last step was a wake in which a native program only looked at the clock or at an empty
@@ -208,43 +187,38 @@ export interface Node {
    * The clock treats it like an event: a node that dies before these bytes are collected dies earlier.
    */
   nextDurableAt?(): Time;
-  /** Counters for the run's report, plain numbers by name. */
   statistics(): Record<string, number>;
   /** Its power fails now: it lets go of what it holds outside of the rack. Hosts with native programs only. */
   end?(): void;
   /** The programs that have not ended: hosts only. At any time, without an effect on the run. */
   unfinished?(): UnfinishedProgram[];
-  /** RNICs only: queue pairs and memory. At any time, without an effect on the run. */
+  /** RNICs only: without an effect on the run. */
   inspect?(): RnicInspection;
-  /** Resources that it holds or waits for: asked when no event is left anywhere. RNICs only. */
+  /** RNICs only, when no event is left anywhere. */
   heldAtRest?(): HeldThing[];
-  /** Hosts only: the loss by a power failure now. At any time, without an effect on the run. */
+  /** Hosts only, by a power failure now: without an effect on the run. */
   loss?(): HostLoss;
-  /** Hosts only: the programs' measurements. At any time, without an effect on the run. */
   operations?(): readonly OperationFigures[];
   /**
-   * Hosts only: the bytes that became durable since the last call and before `before`, oldest first.
-   * They are in the SCM file before any output of the node is visible (output commit).
+   * Hosts only: since the last call and before `before`, oldest first. They are in the SCM file
+   * before any output is visible (output commit).
    */
   takeDurable?(before: Time): DurableWrite[];
 }
 
-/** A program that has not ended when the run has: the reason, place and begin of its wait. */
 export interface UnfinishedProgram {
-  /** Name and number on its host, and the thread's name: `put#1`, `./mine.ts#2/worker`. */
+  /** With number and thread: `put#1`, `./mine.ts#2/worker`. */
   readonly program: string;
-  /** It serves others as long as its host has power: it need not end. */
   readonly serves: boolean;
-  /** For people: `a completion (waitCompletion)`. */
+  /** `a completion (waitCompletion)`. */
   readonly waitsFor: string;
   readonly since: Time;
-  /** The line in the program's file: `mine.ts:41:12`; absent where it is not known. */
+  /** `mine.ts:41:12`; absent where it is not known. */
   readonly at?: string;
-  /** Number of the order that started it from outside. */
   readonly order?: number;
 }
 
-/** Bytes that would survive a power failure, at an offset into the host's SCM. */
+/** They would survive a power failure, at an offset into the host's SCM. */
 export interface DurableWrite {
   readonly offset: number;
   readonly data: Uint8Array;

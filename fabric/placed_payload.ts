@@ -1,8 +1,4 @@
-/**
- * A piece of a message's payload that a card writes into its host's memory, for observers of bytes.
- */
 export interface PlacedPayload {
-  /** The message, as in a trace: see `TraceStep` of `node.ts`. */
   readonly connection?: string;
   readonly psn: number;
   readonly inbound?: true;

@@ -1,4 +1,3 @@
-/** A process of the rack on the bus: its start and its end. */
 import { type Bus, BusError } from "./bus/bus.ts";
 import { RecordError } from "./clock/record.ts";
 import { connectNats } from "./bus/nats_bus.ts";
@@ -8,12 +7,12 @@ import { BUS_ENVIRONMENT, busAddressFrom, busPatienceMs } from "./rack/assembly/
 const CLOSE_MS = 1_000;
 const CHECK_MS = 1_000;
 
-/** The variable with the parent's process number: the parent may end before the child starts. */
+/** The parent may end before the child starts. */
 export const PARENT_VARIABLE = "RACKMESH_PARENT";
 
 /**
- * Connects this process to the bus and starts its work by `start`, which returns a function that
- * stops it. A signal, the end of the parent process and the loss of the bus end the process.
+ * `start` returns a function that stops the work. A signal, the parent's end and the loss of the
+ * bus end the process.
  */
 export async function runOnBus(
   options: { readonly run: string; readonly name: string; readonly title: string },
@@ -37,7 +36,7 @@ export async function runOnBus(
   const stopWork = await start(bus);
   const stop = async () => {
     stopWork();
-    // The process must end even if the broker is gone, too.
+    // Even if the broker is gone, too.
     setTimeout(() => Deno.exit(EXIT.done), CLOSE_MS);
     await bus.close();
     Deno.exit(EXIT.done);
@@ -54,8 +53,8 @@ export async function runOnBus(
 }
 
 /**
- * Maximum outage of the bus. The parent has a patience of its own and then ends its children: a
- * child that gave up by itself, on a machine too busy for pings, would be a power failure.
+ * The parent has a patience of its own and then ends its children: a child that gave up by itself,
+ * on a machine too busy for pings, would be a power failure.
  */
 function patienceMs(): number {
   const get = (variable: string) => Deno.env.get(variable);
@@ -63,7 +62,6 @@ function patienceMs(): number {
   return isLeftToParent ? Infinity : busPatienceMs(get);
 }
 
-/** Ends this process because of an error: of the bus, of a full disk, or a bug. */
 export function exitWith(error: unknown): never {
   const thrown = error instanceof BusError && error.kind === "handler" ? error.cause : error;
   const isOfWorld = thrown instanceof BusError || thrown instanceof RecordError;
@@ -71,7 +69,7 @@ export function exitWith(error: unknown): never {
   Deno.exit(isOfWorld ? EXIT.unclear : EXIT.internal);
 }
 
-/** Calls `stop` when the parent process has ended: a killed parent cannot end its children. */
+/** A killed parent cannot end its children. */
 function endWithParent(stop: () => void): void {
   const parent = Number(Deno.env.get(PARENT_VARIABLE) ?? Deno.ppid);
   // Process 1 never ends.

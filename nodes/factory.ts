@@ -1,6 +1,6 @@
 /**
- * Creates the nodes of a plan, of all three kinds, for a rack in one process. Pure; the caller
- * provides files or memory. A process with one device loads only its own kind (`main.ts`).
+ * The nodes of a plan, for a rack in one process. A process with one device loads only its own kind
+ * (`main.ts`).
  */
 import type { CreateNode } from "../fabric/partition/partition.ts";
 import { PROGRAMS } from "./host/programs/programs.ts";
@@ -9,7 +9,6 @@ import { ownTables, withOwnRows } from "./own_tables.ts";
 import { createRnic } from "./rnic/rnic.ts";
 import { createSwitch } from "./switch/switch.ts";
 
-/** Creates each node of the plan at its power-on. */
 export function nodeFactory(given: FactoryOptions): CreateNode {
   const { plan } = given;
   const options = { ...given, programs: PROGRAMS };

@@ -1,6 +1,6 @@
 /**
- * Files of the nodes in one process: SCM, inputs, outputs, the user's programs. One of the few
- * files of `nodes/` with I/O; used by a partition's process and by the rack in one process.
+ * Files of the nodes in one process: SCM, inputs, outputs, the user's programs. I/O; for a
+ * partition's process, or a rack in one process.
  */
 import type { ObservationScope, Observer } from "../fabric/capture/observation.ts";
 import { recordTo } from "../fabric/capture/recording.ts";
@@ -12,12 +12,12 @@ import { type MakeProgram, makerOf, surroundings } from "./host/own_programs.ts"
 import { ScmFile } from "./host/store/scm_file.ts";
 import type { Settled } from "./host/store/scm_record.ts";
 
-/** A file of a run cannot be written because a disk is full. */
+/** A disk is full. */
 export class OutputError extends Error {
   override readonly name = "OutputError";
 }
 
-/** Opens SCM files of hosts among `nodes`, for the caller to `settle`. @throws ScmFileError */
+/** Opens SCM files of hosts among `nodes`; the caller must `settle` them. @throws ScmFileError */
 export function openStores(runFile: RunFile, nodes: readonly string[]): Map<string, ScmFile> {
   const stores = new Map<string, ScmFile>();
   for (const node of runFile.plan.nodes) {
@@ -30,13 +30,11 @@ export function openStores(runFile: RunFile, nodes: readonly string[]): Map<stri
   return stores;
 }
 
-/** The decision on the last span of a host, at its next boot or after the run. */
 export interface SettledRecord {
   readonly host: string;
   readonly fate: Settled;
 }
 
-/** Appends a line to `settled.jsonl` of the run's directory, if there was something to decide. */
 function recordSettled({ directory }: RunFile, record: SettledRecord): void {
   if (record.fate === "none") return;
   const line = JSON.stringify(record) + "\n";
@@ -47,14 +45,13 @@ function recordSettled({ directory }: RunFile, record: SettledRecord): void {
   }
 }
 
-/** The decisions of this run's SCM files so far, in order. */
 export function readSettled(directory: string): SettledRecord[] {
   return readLines(`${directory}/settled.jsonl`).map((line) => JSON.parse(line));
 }
 
 /**
- * After a run: settles each SCM file. The last record of a killed process is kept if the process
- * had reported it, else dropped; files of processes that ended normally stay unchanged.
+ * After a run: the last record of a killed process is kept if the process had reported it, else dropped; files of
+ * processes that ended normally stay unchanged.
  * @throws ScmFileError
  */
 export function settleStores(runFile: RunFile): void {
@@ -68,24 +65,21 @@ export function settleStores(runFile: RunFile): void {
   }
 }
 
-/** Node → the last span that its process had reported, for nodes whose process was killed. */
+/** The last span that each killed process had reported, by node. */
 export function reportedAtDeath(recordFile: string): Map<string, number> {
   const reported = new Map<string, number>();
   for (const line of readLines(recordFile)) {
     const { action, nodes, settledSpan } = JSON.parse(line) as RecordedFault;
     for (const node of nodes) {
       if (action === "kill") reported.set(node, settledSpan);
-      // Cables and programs have lines, too.
       if (action === "start") reported.delete(node);
     }
   }
   return reported;
 }
 
-/** How a process was killed: see {@link RecordedFault}. */
 export type RecordedKill = Pick<RecordedFault, "at" | "settledSpan">;
 
-/** `partition incarnation` → how this process was killed, for killed processes only. */
 export function recordedKills(recordFile: string): Map<string, RecordedKill> {
   const kills = new Map<string, RecordedKill>();
   for (const line of readLines(recordFile)) {
@@ -104,7 +98,7 @@ function readLines(path: string): string[] {
   }
 }
 
-/** Reads the input files of programs on the hosts among `nodes`, by host and name. */
+/** Files of hosts among `nodes`: by host, and name. */
 export function readInputs(
   runFile: RunFile,
   nodes: readonly string[],
@@ -120,16 +114,16 @@ export function readInputs(
   return inputs;
 }
 
-/** Parts of a run's directory that a device's process writes to; those that it opens first. */
+/** Opened first, in a run's directory. */
 const OPENED = ["scm", "trace", "observed"];
 export const DEVICE_WRITES: readonly string[] = [...OPENED, "outputs", "settled.jsonl"];
 const LANE_OPENED = [...OPENED, "logs"];
-/** The same of one rack among several in the process, whose output is in files of its own. */
+/** A rack that shares its process with others has output files of its own. */
 export const LANE_WRITES: readonly string[] = [...DEVICE_WRITES, "logs"];
 
 /**
- * Leaves this process the rights of a device, for good: its bus, the files that it has open, and
- * new files in `outputs/` of each run's directory.
+ * Leaves this process, for good, a device's rights: its bus, open files, new files in `outputs/` of
+ * each run's directory.
  */
 export async function giveUpRights(directories: readonly string[]): Promise<void> {
   for (const name of ["read", "env", "sys", "run", "ffi", "import"] as const) {
@@ -145,8 +139,8 @@ export async function giveUpRights(directories: readonly string[]): Promise<void
 const AROUND = surroundings(globalThis, console.error);
 
 /**
- * Loads the user's own programs from their bundled texts (`console/rack/own/bundle.ts`): what makes
- * instances of each, by its name in the scenario. Needs no permission.
+ * Loads the user's own programs from bundled texts (`console/rack/own/bundle.ts`), by their names in the scenario.
+ * Needs no permission.
  * @param options.print receives what they print with `console`; default: stderr does.
  */
 export async function loadOwnPrograms(
@@ -154,7 +148,7 @@ export async function loadOwnPrograms(
     readonly print?: (...values: unknown[]) => void;
   },
 ): Promise<Record<string, MakeProgram>> {
-  // A call by `yield*` has three frames: with ten an error would name three of the program's functions at most.
+  // A call by `yield*` has three frames: of ten an error would name three functions.
   Error.stackTraceLimit = 60;
   const own: Record<string, MakeProgram> = {}, around = { ...AROUND, print };
   for (const [name, text] of Object.entries(programs)) {
@@ -165,7 +159,7 @@ export async function loadOwnPrograms(
   return own;
 }
 
-/** Writes an output file of a program: `{ path, bytes }`, under the run's `outputs/`. */
+/** `{ path, bytes }`, under the run's `outputs/`. */
 export function writeOutput({ directory }: RunFile, value: unknown): void {
   const { path, bytes, order } = Object(value) as Readonly<Record<string, unknown>>;
   if (typeof path !== "string" || !(bytes instanceof Uint8Array)) return;
@@ -177,12 +171,11 @@ export function writeOutput({ directory }: RunFile, value: unknown): void {
   }
 }
 
-/** An open file, which the writer of its lines or blocks closes. */
 interface Closing {
   close(): void;
 }
 
-/** Writes one line of JSON per step; a ladder tolerates that a killed process loses some. */
+/** A line of JSON per step; a ladder tolerates that a killed process loses some. */
 export function traceWriter(
   path: string,
 ): Closing & { write(time: Time, node: string, step: TraceStep): void } {
@@ -197,14 +190,14 @@ export function traceWriter(
   };
 }
 
-/** Writes a process's observations in the format of `recording.ts`, to a new file. */
+/** The file is new. */
 export function observationWriter(path: string, scope: ObservationScope): Closing & Observer {
   const file = Deno.openSync(path, { createNew: true, write: true, mode: 0o600 });
   const observer = recordTo((bytes) => writeWhole(file, { path, bytes }), scope);
   return { ...observer, close: () => file.close() };
 }
 
-/** Appends what one rack of several in a process prints to a file of its own. A full disk ends the lines only. */
+/** The prints of a rack that shares its process go to a file. A full disk ends the lines only. */
 export function printer(path: string): Closing & { print(...values: unknown[]): void } {
   const file = Deno.openSync(path, { create: true, append: true, mode: 0o600 });
   const encoder = new TextEncoder();
@@ -214,14 +207,13 @@ export function printer(path: string): Closing & { print(...values: unknown[]): 
       try {
         file.writeSync(encoder.encode(words.join(" ") + "\n"));
       } catch {
-        // As of a process's own log.
+        // A full disk ends a process's own log, too, without an error.
       }
     },
     close: () => file.close(),
   };
 }
 
-/** @throws OutputError */
 function writeWhole(
   file: Deno.FsFile,
   { path, bytes }: { readonly path: string; readonly bytes: Uint8Array },

@@ -1,13 +1,16 @@
 /**
- * Reports that a partition keeps until the end of the run, as the bus may lose messages. A rack that is
- * up for weeks reports without end: of each kind that has no end, the newest are kept.
+ * Reports that a partition keeps until the end of the run, as the bus may lose messages. Of endless
+ * kinds (a rack may be up for weeks) the newest.
  */
 import type { FinalReply } from "../fabric/rack/assembly/run_file.ts";
 import { MOVED_TOPIC } from "../fabric/rack/plan/shared_region.ts";
 
 type Kept = FinalReply["reports"][number];
 
-/** Of the programs of orders, and of each topic that services, cards and connections report under. */
+/**
+ * Reports kept of each kind: the programs of orders, and each topic of services, cards and
+ * connections.
+ */
 const ENDLESS_MAX = 1000;
 const ENDLESS_TOPICS: ReadonlySet<string> = new Set([
   "served",
@@ -28,7 +31,6 @@ const KEPT_TOPICS: ReadonlySet<string> = new Set([
   ...ENDLESS_TOPICS,
 ]);
 
-/** The kind that has no end; undefined for what the plan's programs report. */
 function endlessKind({ topic, value }: Kept): string | undefined {
   if (typeof (value as { order?: unknown } | null)?.order === "number") return "order";
   return ENDLESS_TOPICS.has(topic) ? topic : undefined;
@@ -38,7 +40,6 @@ export function createKeptReports() {
   const reports: Kept[] = [];
   const counts = new Map<string, number>();
   return {
-    /** Oldest first. */
     reports: reports as readonly Kept[],
     keep(report: Kept): void {
       if (!KEPT_TOPICS.has(report.topic)) return;

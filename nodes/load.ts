@@ -1,16 +1,15 @@
 /**
- * Dynamic imports of a device's process: of static imports Deno holds the source in memory from the
- * start, whether needed or not: 4 MiB of a process.
+ * Dynamic imports of a device's process: Deno holds the source of static ones in memory from the
+ * start, 4 MiB of a process.
  */
 import type { Program } from "./host/program_context.ts";
 
-/** Imports a module of this folder, by its path from here. */
 export async function loadModule<Module>(path: string): Promise<Module> {
   return await import(new URL(path, import.meta.url).href);
 }
 
 /** A program's name as in `programs.ts` → its file there, and its export. */
-export const PLACES: Readonly<Record<string, readonly [file: string, name: string]>> = {
+export const PROGRAM_MODULES: Readonly<Record<string, readonly [file: string, name: string]>> = {
   cm: ["../cm/cm.ts", "cm"],
   persistd: ["persist/persistd.ts", "persistd"],
   put: ["persist/put.ts", "put"],
@@ -29,13 +28,12 @@ export const PLACES: Readonly<Record<string, readonly [file: string, name: strin
   fio: ["fio/fio.ts", "fio"],
 };
 
-/** Adds the shipped programs among `names` to `programs`, where they are missing. */
 export async function loadPrograms(
   names: Iterable<string>,
   programs: Record<string, Program>,
 ): Promise<void> {
   for (const name of names) {
-    const place = Object.hasOwn(PLACES, name) ? PLACES[name] : undefined;
+    const place = Object.hasOwn(PROGRAM_MODULES, name) ? PROGRAM_MODULES[name] : undefined;
     if (place === undefined || Object.hasOwn(programs, name)) continue;
     const [file, exported] = place;
     const module = await loadModule<Record<string, Program>>(`./host/programs/${file}`);

@@ -1,12 +1,14 @@
 /**
- * The process of a partition: `main.ts RUN_FILE PARTITION [INSTANCE [LANES_FILE]]`. It connects the pure
- * nodes with the outside: the bus, the SCM files, inputs, outputs, traces. With a file of lanes it may
- * take up further racks (`fabric/lanes.ts`).
+ * The process of a partition: `main.ts RUN_FILE PARTITION [INSTANCE [LANES_FILE]]`. Connects the
+ * pure nodes with bus, SCM files, inputs, outputs, traces. With a file of lanes it may take up
+ * further racks (`fabric/lanes.ts`).
  */
+import { reportToBytes } from "../fabric/rack/assembly/report_message.ts";
+import { orderFromBytes } from "../fabric/clock/clock.ts";
 import { finalVerb, inspectVerb, STEPS_VERB } from "../fabric/bus/access.ts";
 import { ForgeryError } from "../fabric/bus/refusals.ts";
 import { answerLanes, type Lane, type LanesFile } from "../fabric/lanes.ts";
-import { decode, decodeSealed, encode } from "../fabric/bus/codec.ts";
+import { decode, encode } from "../fabric/bus/codec.ts";
 import type { Bus, Subscription } from "../fabric/bus/bus.ts";
 import { patternOf, subjectOf } from "../fabric/bus/subjects.ts";
 import { block, wallMs } from "../fabric/bus/wall_time.ts";
@@ -42,18 +44,16 @@ import { ownTables, withOwnRows } from "./own_tables.ts";
 import { createKeptReports } from "./kept_reports.ts";
 import { OUTPUT_TOPIC } from "../fabric/node.ts";
 
-/** Of a final reply: with the longest report behind it, it is still one message of the bus. */
 const FINAL_PAGE_BYTES = 2 << 20;
-/** The shipped programs that orders start; without the right to read they cannot be loaded later. */
+/** Programs that orders start; they cannot be loaded later, without the right to read. */
 const ORDERED = ["put", "get", "list", "remove"];
-/** Exit code of a process ended by SIGKILL, as shells and containers report it. */
+/** As shells and containers report SIGKILL. */
 const EXIT_KILLED = 128 + 9;
 
 interface Arguments {
   readonly runFilePath: string;
   readonly partition: string;
   readonly instance: string;
-  /** Of a process that may take up further racks. */
   readonly lanesPath: string | undefined;
 }
 
@@ -74,7 +74,7 @@ async function main({ runFilePath, partition, instance, lanesPath }: Arguments):
     { run: set?.run ?? first.runFile.run, name: partition, title: partition },
     async (bus) => {
       if (hasOwnPrograms(first)) {
-        // What further racks need is opened now: behind this, the process has no rights to do so.
+        // The process has no rights to open what further racks need behind this.
         for (const path of set?.runFiles ?? []) if (!prepared.has(path)) await prepare(path);
         await loadConfined([...prepared.values()]);
       }
@@ -98,13 +98,12 @@ function readJson<T>(path: string): T {
   return JSON.parse(Deno.readTextFileSync(path));
 }
 
-/** A rack whose files are open in this process and whose code is loaded, but for programs of a user. */
+/** All is open and loaded, except for programs of a user. */
 interface PreparedRack {
   readonly runFile: RunFile;
   readonly nodes: readonly string[];
   readonly stores: ReadonlyMap<string, ScmFile>;
   readonly factory: Factory;
-  /** The user's programs that it runs: their texts, and what makes their instances, once they are loaded. */
   readonly programs: Readonly<Record<string, string>>;
   readonly own: Record<string, MakeProgram>;
   readonly trace: ReturnType<typeof traceWriter> | undefined;
@@ -112,7 +111,6 @@ interface PreparedRack {
   readonly output: Pick<ReturnType<typeof printer>, "print" | "close">;
 }
 
-/** The output of a process with one rack is the process's own. */
 const OWN_OUTPUT = { print: console.error, close: () => {} };
 
 async function prepareRack(
@@ -168,7 +166,7 @@ function hasOwnPrograms({ programs }: PreparedRack): boolean {
   return Object.keys(programs).length > 0;
 }
 
-/** Loads programs of a user, behind which the process keeps the rights that they may have. */
+/** The process then has only the rights that such programs may have. */
 async function loadConfined(racks: readonly PreparedRack[]): Promise<void> {
   for (const { factory } of racks) await factory.load?.(ORDERED);
   await giveUpRights(racks.map(({ runFile }) => runFile.directory));
@@ -177,7 +175,6 @@ async function loadConfined(racks: readonly PreparedRack[]): Promise<void> {
   }
 }
 
-/** Puts a rack's partition on the bus. */
 function startRack(
   { runFile, nodes, stores, factory, trace, observer, output }: PreparedRack,
   { bus, partition, instance }: {
@@ -216,15 +213,15 @@ function startRack(
     ...(observer && { observer }),
     onReport: (time, node, topic, value) => {
       if (topic === OUTPUT_TOPIC) return writeOutput(runFile, value);
-      // On the bus as well, for the command that runs the rack: there, lines of all hosts are in order.
+      // The command that runs the rack gets lines of all hosts in order, by the bus.
       if (topic === LOG_TOPIC) output.print(logLineText(node, value));
       kept.keep({ time, node, topic, value });
-      bus.publish(subjectOf({ kind: "report", run, node }), encode([topic, value, time]));
+      bus.publish(subjectOf({ kind: "report", run, node }), reportToBytes({ topic, value, time }));
     },
     onFatal: (error) => fail(error),
     ...(runFile.delayMsMax > 0 && {
       delay: () => new Promise((resolve) => setTimeout(resolve, rng.below(runFile.delayMsMax + 1))),
-      // At random: a process killed during the wait has written a span and not reported it.
+      // A process killed during the random wait has written a span and not reported it.
       hesitate: () => rng.below(4) === 0 && block(rng.below(runFile.delayMsMax + 1)),
     }),
   });
@@ -249,7 +246,6 @@ function startRack(
   };
 }
 
-/** The user's own programs that hosts among `nodes` run, and the protocol of their coherent cards. */
 function ownProgramsOf(
   { plan, programs }: RunFile,
   nodes: readonly string[],
@@ -268,13 +264,11 @@ function ownProgramsOf(
   );
 }
 
-/** Creates a partition's nodes, and loads a program before an order starts it. */
 interface Factory {
   readonly create: CreateNode;
   readonly load?: (programs: readonly string[]) => Promise<void>;
 }
 
-/** One node of a device's process, which loads only its kind; or several of any kind. */
 async function factoryFor(nodes: readonly string[], options: FactoryOptions): Promise<Factory> {
   const node = options.plan.nodes.find(({ name }) => name === nodes[0]);
   if (nodes.length > 1 || node === undefined) {
@@ -345,7 +339,7 @@ function answerFinal(
   );
 }
 
-/** What the devices are doing: `{ node?, loss? }`. It is recorded nowhere, and no event sees it. */
+/** Answers `{ node?, loss? }`. The answer is recorded nowhere, and no event sees it. */
 function answerInspect(
   bus: Bus,
   { run, partition, runner }: { run: string; partition: string; runner: Runner },
@@ -367,7 +361,6 @@ function answerInspect(
   });
 }
 
-/** Reports from number `after` on, as many as one message carries: one at least, where there is one. */
 function pageOf(
   reports: FinalReply["reports"],
   after: number,
@@ -381,8 +374,8 @@ function pageOf(
 }
 
 /**
- * The plan's power failure of this process: it ends as by `kill -9`, here where there may be no
- * supervisor (containers).
+ * The plan's power failure of this process, as by `kill -9`, where there may be no supervisor
+ * (containers).
  */
 function obeyKill(
   bus: Bus,
@@ -390,11 +383,10 @@ function obeyKill(
 ): Subscription {
   const { run, partition } = process;
   return bus.subscribe(patternOf({ kind: "clock.order", run, partition }), (payload) => {
-    const order = decodeSealed(payload);
-    const [verb, , , instance] = Array.isArray(order) ? order as unknown[] : [];
+    const [verb, , , instance] = orderFromBytes(payload) ?? [];
     if (verb !== "kill" || instance !== process.instance) return;
     Deno.kill(Deno.pid, "SIGKILL");
-    // The kernel does not deliver SIGKILL from process 1 of a container to itself.
+    // The kernel delivers no SIGKILL from process 1 of a container to itself.
     Deno.exit(EXIT_KILLED);
   });
 }

@@ -1,6 +1,6 @@
 /**
- * Creates a host of the plan, with its driver and programs. Separate from `factory.ts`, so that the
- * process of a card or a switch need not load it.
+ * A host of the plan, with driver and programs. Apart from `factory.ts`, so that the process of a
+ * card or switch need not load it.
  */
 import type { HostPlan, RackPlan } from "../fabric/rack/plan/plan.ts";
 import type { JudgeRule } from "../fabric/coherence/judge_placement.ts";
@@ -23,27 +23,22 @@ import { handleEvent } from "./host/verbs/device.ts";
 import { serveEvents } from "./host/verbs/event_queue.ts";
 import { watchDoorbells } from "./host/verbs/doorbell_watch.ts";
 
-/** The inputs of creating a plan's nodes. */
 export interface FactoryOptions {
   readonly plan: RackPlan;
-  /** The content of a host's SCM at power-on; absent: zeros. */
+  /** SCM's content at power-on; absent: zeros. */
   readonly image: (host: string) => ImageReader | undefined;
-  /** Input files of a host's programs, by their name in the scenario. */
   readonly inputs: (host: string) => Readonly<Record<string, Uint8Array>>;
-  /** The user's own programs, by their path in the scenario. */
   readonly own?: Readonly<Record<string, MakeProgram>>;
   /** Starts native programs of a host in one of its lives, from 0; absent: there are none. */
   readonly native?: ((host: string, life: number) => NativePort) | undefined;
   /** The log of a host's SCM in one of its lives, from 0; absent: none. */
   readonly memoryLog?: (host: string, life: number) => MemoryLog | undefined;
-  /** The log of what an RNIC has of its host's SCM, in one of its lives, from 0; absent: none. */
+  /** Observes the RNIC in one life, from 0; absent: none. */
   readonly heldLog?: (rnic: string, life: number) => HeldLog | undefined;
 }
 
-/** Services of every host, besides those of its plan. */
 export const SERVICES: readonly string[] = ["cm"];
 
-/** A host before its power-on, with the unsaved bytes of its earlier life. */
 export interface HostLife {
   readonly name: string;
   readonly life: number;
@@ -109,7 +104,6 @@ function livingOf(port: NativePort): NativePort & Required<Pick<Node, "end">> {
   };
 }
 
-/** The host's own programs and rules: one instance of each in this life, made when it is first needed. */
 function instancesOf(
   { name, config: { programs, shared } }: HostLife,
   makers: Readonly<Record<string, MakeProgram>>,
@@ -123,14 +117,12 @@ function instancesOf(
   return own;
 }
 
-/** How far the recoveries of a life are, which are the host's, not one card's. */
 interface Recovery {
   state: "due" | "running" | "done";
 }
 
 const RECOVERED = "recovered";
 
-/** Opens a card's device; at boots after a power failure the first one that is open runs the protocols' recoveries. */
 function* boot(
   cpu: Cpu,
   { host: { config }, own, recovery }: {
@@ -156,7 +148,7 @@ function* recoverPrograms(
 ): Steps<void> {
   const done = new Set<string>();
   for (const { run, options } of config.programs) {
-    // Several programs of one protocol on a host share one recovery.
+    // Programs of one protocol on a host share one recovery.
     if (!Object.hasOwn(own, run) || done.has(run)) continue;
     done.add(run);
     const { recover } = own[run]!();

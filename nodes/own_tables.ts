@@ -1,4 +1,4 @@
-/** A rack whose coherent cards have rows of the user's: the tables that its nodes run, and what a wrong row is told as. */
+/** The user's own rows for coherent cards: tables of the nodes, and refusals of wrong rows. */
 import { tablesWith } from "../fabric/coherence/own_rows.ts";
 import type { Tables } from "../fabric/coherence/tables.ts";
 import { formatTime } from "../fabric/base/time.ts";
@@ -8,8 +8,8 @@ import type { RackPlan } from "../fabric/rack/plan/plan.ts";
 import type { MakeProgram } from "./host/own_programs.ts";
 
 /**
- * For one life of one node, which has an instance of the file of its own. @returns undefined where the rack has no such
- * file. @throws Error where the file has not been loaded.
+ * Each life of a node has its own instance of the file. @returns undefined where the rack has no
+ * such file. @throws Error where the file has not been loaded.
  */
 export function ownTables(
   { coherence }: Pick<RackPlan, "coherence">,
@@ -24,8 +24,8 @@ export function ownTables(
 }
 
 /**
- * The same node. With rows of the user's, what goes wrong in a step is the file's: a message without a row, or what
- * a row may not answer. It is a refusal, with the node and the time.
+ * A wrong step is then the file's fault (a message without a row, a forbidden answer): it ends with
+ * a refusal that has node and time.
  */
 export function withOwnRows(node: Node, { coherence }: Pick<RackPlan, "coherence">): Node {
   if (coherence === undefined) return node;

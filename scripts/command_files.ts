@@ -1,6 +1,6 @@
 /**
- * The commands, in the order of the help. Each comes from a file that imports a large part of the product, so only
- * the requested one is loaded: otherwise loading takes most of a short command's time.
+ * In the order of the help. Only the requested file is loaded: else loading takes most of a short
+ * command's time.
  */
 import type { Command } from "commander";
 
@@ -58,10 +58,9 @@ export const COMMAND_FILES: readonly CommandFile[] = [
   },
 ];
 
-/** Shells whose script of completion has every command in it. Names for one are asked for at each Tab. */
+/** Their script of completion has every command in it. Names for one are asked for at each Tab. */
 const SHELLS: readonly string[] = ["bash", "zsh", "fish"];
 
-/** Those that a command line needs: of the command that it begins with; without one, all. */
 export async function commandsFor([word, next]: readonly string[]): Promise<Add[]> {
   const asked = COMMAND_FILES.filter(({ commands }) => commands.includes(word ?? ""));
   const isScript = word === "completion" && SHELLS.includes(next ?? "");

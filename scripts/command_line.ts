@@ -1,4 +1,3 @@
-/** A line of the `rack` command: its subcommand is carried out, and how that ends is an exit code. */
 import { Command, CommanderError } from "commander";
 import { explain } from "../console/rack/failure.ts";
 import { versionText } from "../console/base/version.ts";
@@ -25,7 +24,7 @@ async function rack(args: readonly string[]): Promise<Command> {
   return program;
 }
 
-/** Carries out a command line to its end. @param args its words. @returns the exit code. */
+/** @param args the line's words. @returns the exit code. */
 export async function runCommandLine(args: readonly string[]): Promise<number> {
   try {
     await (await rack(args)).parseAsync(args, { from: "user" });

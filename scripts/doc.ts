@@ -1,7 +1,6 @@
 /**
- * `deno task doc [FOLDER]`: the API reference of what own protocols see, as pages: the doors `rackmesh` and
- * `rackmesh/testing`, and the functions of `device.verbs`, which come with a program's context. Written below
- * the cache, or into a folder outside the tree.
+ * `deno task doc [FOLDER]`: the API reference of `rackmesh`, `rackmesh/testing`, and the functions
+ * of `device.verbs`, below the cache or in a folder outside the tree.
  */
 import { resolve } from "node:path";
 import { assert } from "../fabric/base/assert.ts";
@@ -10,19 +9,16 @@ import { RackError } from "../console/base/rack_error.ts";
 import { type Verbs, verbs } from "../nodes/host/open_device.ts";
 import { cacheFolder, projectFile, ROOT } from "../console/base/paths.ts";
 
-/** A module of the reference: its file there, and the way in which a protocol imports it. */
 interface Entry {
   readonly file: string;
   readonly text: string;
   readonly import: (names: string) => string;
 }
 
-/** Modules with the functions of `verbs`. */
 const MODULES = ["nodes/host/open_device.ts", "nodes/host/verbs", "nodes/host/cm"];
 /** Deno writes it on top; its absence marks a folder of other content. */
 const MARK = "all_symbols.html";
 
-/** Re-exports each function of the table `verbs` from the module that has it. */
 async function verbsModule(): Promise<string> {
   const left = new Map<unknown, string>(Object.entries(verbs).map(([name, verb]) => [verb, name]));
   const lines: string[] = [];
@@ -61,7 +57,6 @@ async function entries(): Promise<Entry[]> {
   ];
 }
 
-/** Writes the modules of the reference into a folder. @returns their paths. */
 export async function writeEntries(folder: string): Promise<string[]> {
   const all = await entries(), files = all.map(({ file }) => `${folder}/${file}`);
   await Promise.all(all.map(({ text }, i) => Deno.writeTextFile(files[i]!, text)));
@@ -116,7 +111,6 @@ async function rewrite(folder: string): Promise<void> {
   }
 }
 
-/** Writes the pages. @returns the first one's path. */
 export async function writeReference(folder: string): Promise<string> {
   const build = await Deno.makeTempDir({ prefix: "rackmesh-doc-" });
   try {

@@ -1,6 +1,6 @@
 /**
- * `deno task tables`: the tables of options in READMEs, made from the rows by which the options are read. A table stands
- * between `<!-- options: NAME -->` and `<!-- end of options -->`. With `--check` it only says which are others.
+ * `deno task tables`: tables of options in READMEs, between `<!-- options: NAME -->` and `<!-- end
+ * of options -->`. With `--check` it only says which differ.
  */
 import { helpOf, type OptionTable, orderName } from "../fabric/rack/plan/option_rows.ts";
 import { CHOICES } from "../fabric/rack/plan/vocabulary.ts";
@@ -30,7 +30,6 @@ function tableOf(options: OptionTable): string {
   return [head, lineOf(widths.map((width) => "-".repeat(width))), ...others].join("\n");
 }
 
-/** The documents with tables of options, by their paths: their present and their correct text. */
 function documentsWithTables(): { path: string; text: string; wanted: string }[] {
   return Object.entries(TABLES).map(([path, [name, table]]) => {
     const text = Deno.readTextFileSync(projectFile(path));

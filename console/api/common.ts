@@ -1,43 +1,42 @@
 /**
- * Schemas that several topics of the API share. The schemas of this folder define all HTTP messages: the server
- * checks requests with them, OpenAPI is made from them, and the page takes their types (`import type` only: zod
- * itself is too large for a page).
+ * Schemas of all HTTP messages: the server checks requests with them, OpenAPI is made from them,
+ * the page takes their types (`import type` only: zod is too large for a page).
  */
 import { z } from "zod";
 import {
   NAME_LETTERS_MAX,
   type OptionRow,
   type OptionTable,
+  ORDER_NAMES,
   orderName,
   type OrderOf,
   type ValueKind,
   type ValuesOf,
 } from "../../fabric/rack/plan/option_rows.ts";
+import { formatProblem, Refusal } from "../../fabric/rack/plan/problem.ts";
 
-/** Picoseconds of virtual time. */
 export const time = z.number().int().min(0).describe("picoseconds of virtual time");
 
-/** Null stands for "never": JSON has no infinity. */
+/** JSON has no infinity. */
 export const timeOrNever = time.nullable().describe("picoseconds of virtual time; null: never");
 
-/** A device, a process or a cable: the server looks it up in the rack's own before it does anything. */
+/** The server looks the name up in the rack's own before it does anything. */
 export const name = z.string().min(1).max(NAME_LETTERS_MAX);
 
 /**
- * A schema with a name, or null. (`nullable()` of one would come into the OpenAPI document as a type that
- * refuses null.)
+ * `nullable()` of a schema with a name would come into the OpenAPI document as a type that refuses
+ * null.
  */
 export function orNull<Schema extends z.ZodType>(schema: Schema) {
   return z.union([schema, z.null()]);
 }
 
-/** Absent or there, as in our types. The maker of the OpenAPI document does not know zod's exactOptional. */
+/** The maker of the OpenAPI document does not know zod's exactOptional. */
 export function maybe<Schema extends z.ZodType>(schema: Schema) {
   return schema.optional() as unknown as z.ZodExactOptional<Schema>;
 }
 
 type Frozen<T> = T extends object ? { readonly [Key in keyof T]: Frozen<T[Key]> } : T;
-/** The data of a schema, immutable. */
 export type Plain<Schema extends z.ZodType> = Frozen<z.output<Schema>>;
 
 export const seed = z.number().int().min(0).max(Number.MAX_SAFE_INTEGER);
@@ -76,7 +75,7 @@ export function orderFields<Table extends OptionTable>(table: Table): Fields<Ord
   return Object.fromEntries(fields);
 }
 
-/** The same in the query of an address, where numbers are text. */
+/** In the query of an address numbers are text. */
 export function queryFields<Table extends OptionTable>(table: Table): Fields<ValuesOf<Table>> {
   const fields = Object.entries(table).map(([name, row]: [string, OptionRow]) => {
     const { what, ...kind } = row;
@@ -85,6 +84,22 @@ export function queryFields<Table extends OptionTable>(table: Table): Fields<Val
     return [name, value.optional().describe(what)];
   });
   return Object.fromEntries(fields);
+}
+
+/** A rule between members of an order, for zod. @param check throws a Refusal, which becomes the issues. */
+export function rule<Order>(check: (order: Order) => void) {
+  return (order: Order, context: z.RefinementCtx) => {
+    try {
+      check(order);
+    } catch (error) {
+      if (!(error instanceof Refusal)) throw error;
+      for (const { path, found, expected } of error.inNames(ORDER_NAMES).problems) {
+        const message = formatProblem({ path: "", found, expected });
+        const at = path === "" ? [] : [path];
+        context.addIssue({ code: "custom", path: at, message, params: { found, expected } });
+      }
+    }
+  };
 }
 
 /** One refused input: where, what was found, what was expected. */
@@ -97,7 +112,6 @@ export const problem = z.object({
   expected: z.string().describe("empty where `found` suffices"),
 }).meta({ id: "Problem" });
 
-/** The kinds of errors, by what a caller would do differently. */
 const ERROR_KINDS = [
   "bad-request",
   "not-signed-in",
@@ -122,5 +136,4 @@ export const apiError = z.object({
 }).meta({ id: "Error" });
 export type ApiError = z.infer<typeof apiError>;
 
-/** The answer to a change that has nothing to tell. */
 export const done = z.object({ done: z.literal(true) }).meta({ id: "Done" });

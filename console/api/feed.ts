@@ -1,7 +1,7 @@
 /**
- * The live feed of a rack: `GET /api/v1/feed?run=RUN&after=SEQ`, one JSON document a line (a {@link batch}).
- * The first message is the rack's state, or, with `after`, what has happened since: as long as the server
- * still has it. A reader that is too slow gets `dropped` and a new state, never a broken connection.
+ * `GET /api/v1/feed?run=RUN&after=SEQ`, one JSON document a line (a {@link batch}). The first
+ * message is the rack's state, or, with `after`, what has happened since, as long as the server has
+ * it. A reader that is too slow gets `dropped` and a new state, never a broken connection.
  */
 import { z } from "zod";
 import { name, orNull, seed, time } from "./common.ts";
@@ -16,7 +16,6 @@ const linkEvent = z.object({
   untilPs: time.optional(),
 }).meta({ id: "LinkEvent" });
 
-/** All data that a page needs besides the topology. */
 const stateMessage = z.object({
   type: z.literal("state"),
   run: z.string(),

@@ -1,4 +1,7 @@
-/** Conditions at which a rack stops, or that are looked for in its past: `fabric/trace/predicate.ts` as a schema. */
+/**
+ * `fabric/trace/predicate.ts` as a schema: conditions at which a rack stops, or that are looked for
+ * in its past.
+ */
 import { z } from "zod";
 import {
   COUNT_MAX,
@@ -10,7 +13,6 @@ import {
 import { formatProblem, Refusal } from "../../fabric/rack/plan/problem.ts";
 import { maybe, name } from "./common.ts";
 
-/** A number of the documents, a word, or `/` and a part of the step's text. */
 const step = z.string().max(STEP_LETTERS_MAX).superRefine((text, context) => {
   const problem = stepProblem(text);
   if (problem === undefined) return;
@@ -28,7 +30,6 @@ export const predicate: z.ZodType<Predicate> = z.strictObject({
   count: maybe(count),
 }).meta({ id: "Predicate" });
 
-/** A predicate as it is typed. */
 export const predicateText = z.string().max(2 * STEP_LETTERS_MAX).superRefine((text, context) => {
   try {
     if (parseGoal([text]).breaks.length > 0) return;

@@ -1,4 +1,3 @@
-/** A rack: its parts, its clock, its processes, and its devices' counters. */
 import { z } from "zod";
 import { maybe, name, seed, time, timeOrNever } from "./common.ts";
 import { predicate } from "./predicate.ts";
@@ -34,7 +33,7 @@ export const program = z.object({
   options: z.record(z.string(), z.unknown()),
 }).meta({ id: "Program" });
 
-/** The constant part of a rack that is up: the page draws it once. */
+/** Constant while the rack is up: the page draws it once. */
 export const topology = z.object({
   run: z.string(),
   scenario: z.string(),
@@ -82,7 +81,6 @@ export const clock = z.object({
 }).meta({ id: "Clock" });
 export type Clock = z.infer<typeof clock>;
 
-/** The clock in full, as `rack why` has it. */
 export const why = z.object({
   clock,
   refused: z.array(z.object({
@@ -110,7 +108,7 @@ export const processes = z.object({
   })),
 }).meta({ id: "Processes" });
 
-/** Counters by node, by name; names that end in Ps are times, those in Bytes sizes. */
+/** By node, by name; names that end in Ps are times, those in Bytes sizes. */
 export const counters = z.record(name, z.record(z.string(), z.number()));
 
 export const countersOf = z.object({
@@ -118,7 +116,6 @@ export const countersOf = z.object({
   missing: z.array(name).describe("processes that did not answer: without power"),
 }).meta({ id: "Counters" });
 
-/** The frames that a cable takes at its ends with a counter, since power-on. */
 export const traffic = z.object({
   cable: z.number().int().describe("its index in the topology"),
   from: name.describe("the end that sends"),
@@ -143,7 +140,6 @@ export const linkFaults = z.object({ faults: z.array(linkFault) }).meta({ id: "L
 
 const number = z.number();
 
-/** Queue pairs and regions of a card. */
 export const rnicState = z.object({
   queuePairs: z.array(z.object({
     qpn: number,
@@ -177,7 +173,6 @@ export const rnicState = z.object({
   ),
 });
 
-/** A device's work, as the device itself reports it. */
 export const device = z.object({
   node: name,
   kind: nodeKind,

@@ -1,9 +1,9 @@
 /**
- * Queries on the replay of a run and their answers, in the API's form. Times are virtual, in ps since the start; an
- * absent end is null. Bytes are hexadecimal text.
+ * Queries on the replay of a run. Times are virtual, in ps since the start; an absent end is null.
+ * Bytes are hexadecimal text.
  *
- * An instant `at` means: everything before `at` has happened, nothing at `at` or later. A power failure at `at` finds
- * that state. To see the effect of an event at `t`, ask for `t + 1`.
+ * An instant `at`: everything before `at` has happened, nothing at `at` or later. To see the effect
+ * of an event at `t`, ask for `t + 1`.
  */
 import { z } from "zod";
 import { IMPAIRMENTS } from "../../fabric/rack/plan/link_plan.ts";
@@ -12,7 +12,7 @@ import { maybe, name, orNull, type Plain, time } from "./common.ts";
 import { ladderDocument } from "./operations.ts";
 import { node, predicateText } from "./predicate.ts";
 import { nodeKind, rnicState } from "./rack.ts";
-import { BUCKETS, EVENTS, OPERATIONS, PARTS, PLACES } from "./replay_terms.ts";
+import { BUCKETS, COPY_PLACES, EVENTS, OPERATIONS, PARTS } from "./replay_terms.ts";
 
 const number = z.number(), text = z.string(), flag = z.boolean();
 const options = z.record(text, z.unknown());
@@ -119,7 +119,6 @@ const programState = z.object({
 }).meta({ id: "ProgramState" });
 export type ProgramState = Plain<typeof programState>;
 
-/** As audit records show it, without the state of the hardware. */
 const queueState = z.object({
   queue: z.enum(["send", "recv", "shared"]),
   qpn: number.describe("of the queue pair, or of the shared receive queue"),
@@ -156,7 +155,6 @@ const inFlight = z.object({
 });
 export type InFlight = Plain<typeof inFlight>;
 
-/** A direction of a cable. */
 const cableState = z.object({
   cable: number.describe("index in the plan"),
   kind: z.enum(["network", "bus"]),
@@ -183,7 +181,7 @@ export type Snapshot = Plain<typeof snapshot>;
 
 // Memory.
 
-const place = z.enum(PLACES).meta({ id: "Place" });
+const place = z.enum(COPY_PLACES).meta({ id: "Place" });
 /** A program's knowledge of its write: only `promised` has to survive. */
 const standing = z.enum(["posted", "visible", "claimed", "promised"]);
 export type WriteStanding = Plain<typeof standing>;
@@ -196,7 +194,6 @@ const writeRef = z.object({
   standing,
   standingAt: time.describe("when that was learned"),
 }).meta({ id: "WriteRef" });
-/** A write that a program has declared. */
 export type WriteRef = Plain<typeof writeRef>;
 
 const memorySpan = z.object({
@@ -287,7 +284,6 @@ const operationRow = z.object({
   step: text,
   text,
 });
-/** How an operation ended, by the last that its program said of it. */
 export type OperationRow = Plain<typeof operationRow>;
 
 export const operations = z.object({
@@ -365,7 +361,6 @@ function atMost({ most, usual }: { readonly most: number; readonly usual: number
   return maybe(whole.min(least).max(most).describe(`default ${usual}`));
 }
 
-/** A query to the replay, of a variant that the route has found. */
 type Asked<Query extends z.ZodType> = Omit<Plain<Query>, "variant" | "at">;
 
 export const timelineQuery = query;
@@ -438,7 +433,6 @@ export const findQuery = query.extend({
     whole.min(1).max(COUNT_MAX).describe("which occurrence; default 1, the first"),
   ),
 });
-/** A condition at which a rack that is up would stop, looked for in the past. */
 export type FindQuery = Predicate & Pick<Asked<typeof findQuery>, "after" | "atPs">;
 
 export const compareQuery = query.extend({

@@ -1,4 +1,4 @@
-/** Words and limits of a replay's answers, for its process and its schemas. Without zod, which that process has not. */
+/** Words and limits of a replay's answers, for its process, which has no zod, and its schemas. */
 
 /**
  * Where the newest copy of a byte is. `in-flight`: posted by a program or on its way between the cards;
@@ -6,7 +6,7 @@
  * line of the cache, or a core's write-combining buffer; `write-queue`: accepted by the memory
  * controller; `medium`: in SCM.
  */
-export const PLACES = [
+export const COPY_PLACES = [
   "in-flight",
   "card",
   "bus",
@@ -15,9 +15,9 @@ export const PLACES = [
   "write-queue",
   "medium",
 ] as const;
-export type Place = typeof PLACES[number];
+export type CopyPlace = typeof COPY_PLACES[number];
 
-/** The limit of a query, and its default. */
+/** Of a query, with its default. */
 export const BUCKETS = { most: 4_096, usual: 512 } as const;
 export const PARTS = { most: 4_096, usual: 256 } as const;
 export const OPERATIONS = { most: 1_000, usual: 200 } as const;

@@ -1,4 +1,3 @@
-/** The report of a run, as `rack run --json` prints it and a run's directory keeps it. */
 import { z } from "zod";
 import { HINT_TRANSPORTS } from "../../fabric/rack/plan/hint_plan.ts";
 import { QUEUE_STORES } from "../../fabric/rack/plan/queue_plan.ts";
@@ -17,8 +16,8 @@ const methodRow = z.object({
   confirmed: z.number().describe("messages whose last completion confirmed persistence"),
   promises: z.boolean(),
   requestsPerMessage: z.number(),
-  packetsPerMessage: z.number(),
-  bytesPerMessage: z.number(),
+  packetsPerMessage: z.number().nullable(),
+  bytesPerMessage: z.number().nullable(),
   latencyPs: latencies,
   throughputBps: z.number(),
   cpuPs: z.object({ requester: time, responder: time }),

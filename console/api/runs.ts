@@ -1,4 +1,3 @@
-/** Racks that are up and kept runs, in one list. */
 import { z } from "zod";
 import { name, seed, time } from "./common.ts";
 
@@ -38,7 +37,6 @@ export const runs = z.object({
 }).meta({ id: "Runs" });
 export type Runs = z.infer<typeof runs>;
 
-/** A variant of a run: the scenario's runs one after the other share a directory. */
 export const runDetail = run.extend({
   variants: z.array(z.string()).describe("names of its parts; empty where it has a single one"),
   hasReport: z.boolean(),
@@ -52,7 +50,7 @@ export const keepOrder = z.strictObject({
   name: z.string().max(80).optional(),
 }).meta({ id: "KeepOrder" });
 
-/** Where a rack stood: everything before the instant has happened, and nothing else. */
+/** Everything before the instant has happened, and nothing else. */
 export const checkpoint = z.object({
   name: z.string(),
   atPs: time,
@@ -99,5 +97,4 @@ export const down = z.object({
   problem: z.string().optional(),
 }).meta({ id: "Down" });
 
-/** `rack trace`: one operation as a ladder. */
 export const trace = z.object({ text: z.string() }).meta({ id: "Trace" });

@@ -1,4 +1,3 @@
-/** Scenario files: the shipped ones, and the problems of a text. */
 import { z } from "zod";
 import { problem, seed } from "./common.ts";
 

@@ -1,4 +1,6 @@
-/** The signed-in user. A one-time token becomes a bearer key; the key decides its owner's rights. */
+/**
+ * The signed-in user. A one-time token becomes a bearer key; the key decides its owner's rights.
+ */
 import { z } from "zod";
 import { orNull } from "./common.ts";
 

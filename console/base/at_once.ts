@@ -1,11 +1,9 @@
-/** Doing several things at once, with results in the order of the things. */
-
 /**
- * Calls `act` for each of `items`, at most `atOnce` at a time, in their order. The first failure is thrown once all
- * calls under way have ended; no further call begins.
- * @param act is called with an item, its place, and its lane, from 0 on: a lane does one at a time.
+ * Calls `act` for each of `items`, at most `atOnce` at a time, in their order. The first failure is
+ * thrown once all calls under way have ended; no further call begins.
+ * @param act called with an item, its place, and its lane, from 0 on: a lane does one at a time.
  * @param options.atOnce default: the number of cores.
- * @param options.onFailure called with it at once: it may end the calls under way.
+ * @param options.onFailure called at once: it may end the calls under way.
  */
 export async function forEachAtOnce<T>(
   items: readonly T[],
@@ -36,7 +34,7 @@ export async function forEachAtOnce<T>(
 }
 
 /**
- * Hands values on in the order of their places, whichever comes first.
+ * Hands values on in the order of their places.
  * @returns a function that takes them: a value waits until all before it have come.
  */
 export function inOrder<T>(take: (value: T) => void): (place: number, value: T) => void {
@@ -53,8 +51,8 @@ export function inOrder<T>(take: (value: T) => void): (place: number, value: T) 
 }
 
 /**
- * Results in the order of the items, each as soon as those before it are there. A failure is thrown in its place. If
- * the caller stops, no further call begins, and calls under way are waited for.
+ * Results in the order of the items, each as soon as those before it are there; a failure is thrown
+ * in its place. If the caller stops, no further call begins, and calls under way are waited for.
  * @param options.work as `act` of {@link forEachAtOnce}.
  */
 export async function* resultsInOrder<Item, Result>(
@@ -65,7 +63,6 @@ export async function* resultsInOrder<Item, Result>(
   },
 ): AsyncGenerator<Result, void> {
   const results = items.map(() => Promise.withResolvers<Result>());
-  // One that is not taken is no unhandled rejection.
   for (const { promise } of results) promise.catch(() => {});
   let isOver = false;
   const all = forEachAtOnce(items, async (item, place, lane) => {

@@ -1,5 +1,3 @@
-/** Words of a command line, quoted for a shell. */
-
 /** Quotes a word that a shell would expand or split. */
 export function quoted(word: string): string {
   return /^[\w./:=+-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;

@@ -1,6 +1,4 @@
-/** Files that may not exist. */
-
-/** The result of `read`; undefined where its file, or a folder of its path, does not exist. */
+/** Undefined where the file of `read`, or a folder of its path, does not exist. */
 export function ifThere<T>(read: () => T): T | undefined {
   try {
     return read();
@@ -12,7 +10,7 @@ export function ifThere<T>(read: () => T): T | undefined {
   }
 }
 
-/** The text of a file, from a byte on; undefined where there is no such file. */
+/** From a byte on; undefined where there is no such file. */
 export function textIfThere(path: string, from = 0): string | undefined {
   if (from === 0) return ifThere(() => Deno.readTextFileSync(path));
   return ifThere(() => {
@@ -24,7 +22,8 @@ export function textIfThere(path: string, from = 0): string | undefined {
 }
 
 /**
- * The values of a file of JSON lines, whole ones: the last may be being written, a blank one is room for one.
+ * The whole lines of a file of JSON lines: the last may be being written, a blank one is room for
+ * one.
  * @param from the first byte of a line.
  */
 export function linesIfThere<T>(path: string, from = 0): T[] {
@@ -38,7 +37,7 @@ export class DamagedFileError extends Error {
 }
 
 /**
- * The value of a JSON file; undefined where there is no such file.
+ * Undefined where there is no such file.
  * @throws DamagedFileError where it is no JSON, or not of the kind that `isOne` knows.
  */
 export function jsonIfThere<T>(
@@ -49,7 +48,10 @@ export function jsonIfThere<T>(
   return text === undefined ? undefined : jsonIn(text, path, isOne);
 }
 
-/** The object that a text of `place`, a file or a line of one, stands for. @throws DamagedFileError */
+/**
+ * @param place a file or a line of one, for the error.
+ * @throws DamagedFileError
+ */
 export function jsonIn<T>(
   text: string,
   place: string,
@@ -80,7 +82,7 @@ export function isThere(path: string): boolean {
   return ifThere(() => Deno.statSync(path)) !== undefined;
 }
 
-/** Reads until the buffer is full or the file ends. @returns the number of bytes. */
+/** Reads until the buffer is full or the file ends; returns the number of bytes. */
 export function readInto(file: Deno.FsFile, buffer: Uint8Array): number {
   let length = 0;
   while (length < buffer.length) {

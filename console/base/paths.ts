@@ -1,28 +1,24 @@
-/** Where the project's own files and a user's runs are. */
 import { refusal } from "../../fabric/rack/plan/problem.ts";
 import { ifThere } from "./files.ts";
 
-/** The repository, as a path without a slash at its end. */
 export const ROOT = new URL("../..", import.meta.url).pathname.replace(/\/$/, "");
 
-/** A file of the project, by its path from the top. */
 export function projectFile(path: string): URL {
   return new URL(`../../${path}`, import.meta.url);
 }
 
-/** The path of a `file:` URL, for programs that take no URL. */
+/** Percent-decoded. */
 export function fromFileUrl(url: URL): string {
   return decodeURIComponent(url.pathname);
 }
 
-/** The `file:` URL of an absolute path, whatever characters are in it. */
+/** Any character may be in the absolute path. */
 export function toFileUrl(path: string): URL {
   return new URL(`file://${path.split("/").map(encodeURIComponent).join("/")}`);
 }
 
 /**
- * The user's cache, where runs are kept: `$RACKMESH_CACHE`, else `$XDG_CACHE_HOME/rackmesh`, else
- * `$HOME/.cache/rackmesh`.
+ * `$RACKMESH_CACHE`, else `$XDG_CACHE_HOME/rackmesh`, else `$HOME/.cache/rackmesh`.
  * @throws Refusal where the environment has none of them.
  */
 function cacheDirectory(): string {
@@ -36,19 +32,18 @@ function cacheDirectory(): string {
 }
 
 /**
- * The directory that holds one directory per run, without links, dots and slashes too many: command
- * lines of processes have its text, and a rack is found by them whatever the cache was called.
+ * Without links, dots and slashes too many: command lines of processes have the path, and a rack is
+ * found by it whatever the cache was called.
  */
 export function runsDirectory(): string {
   return cacheFolder("runs");
 }
 
-/** A folder of the user's cache, by its name; it may not be there yet. @throws Refusal */
+/** In the user's cache; it may not be there yet. @throws Refusal */
 export function cacheFolder(name: string): string {
   return `${canonical(cacheDirectory())}/${name}`;
 }
 
-/** The one absolute path of a file that may not exist yet; "" for the root folder. */
 function canonical(path: string): string {
   const absolute = (path.startsWith("/") ? path : `${Deno.cwd()}/${path}`).replace(
     /(?:\/\.?)+$/,

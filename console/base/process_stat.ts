@@ -1,11 +1,14 @@
-/** Fields of a process from `/proc/PID/stat` (`man 5 proc_pid_stat`). */
+/** Fields of `/proc/PID/stat` (`man 5 proc_pid_stat`). */
 
-/** Linux reports times of processes in hundredths of a second, whatever its own clock does (`USER_HZ`). */
+/**
+ * Linux reports times of processes in hundredths of a second, whatever its own clock does
+ * (`USER_HZ`).
+ */
 const TICK_MS = 10;
 /** Places in the result of {@link statOf}: fields 3, 14 and 15. */
 const STATE = 0, UTIME = 11, STIME = 12;
 
-/** Its fields from the state, field 3, on; undefined where it has ended. */
+/** From the state, field 3, on; undefined where the process has ended. */
 export function statOf(pid: number): readonly string[] | undefined {
   try {
     const stat = Deno.readTextFileSync(`/proc/${pid}/stat`);
@@ -19,20 +22,25 @@ export function statOf(pid: number): readonly string[] | undefined {
 }
 
 /**
- * Processor time that all its threads have used, in ms, which a busy machine does not make longer; undefined where it
- * has ended.
+ * Of all threads, which a busy machine does not make longer; undefined where the process has ended.
  */
 export function processorMs(pid: number): number | undefined {
   const fields = statOf(pid);
   return fields && (Number(fields[UTIME]) + Number(fields[STIME])) * TICK_MS;
 }
 
-/** The main thread waits for something other than the processor or a disk; false where it has ended or is stopped. */
+/**
+ * The main thread waits for something other than the processor or a disk; false where it has ended
+ * or is stopped.
+ */
 export function isAsleep(pid: number): boolean {
   return statOf(pid)?.[STATE] === "S";
 }
 
-/** It exists, whatever its command line: one that has just been started has none for a while. A zombie has ended. */
+/**
+ * Whatever the command line: a process that has just been started has none for a while. A zombie
+ * has ended.
+ */
 export function isAlive(pid: number | null): boolean {
   const state = pid === null ? undefined : statOf(pid)?.[STATE];
   return state !== undefined && !/[ZX]/.test(state);

@@ -1,4 +1,6 @@
-/** Writes a file that a user has named: all of it or nothing, and never in the place of a device. */
+/**
+ * Writes a file that a user has named: all of it or nothing, and never in the place of a device.
+ */
 import { ifThere } from "./files.ts";
 import { refusal } from "../../fabric/rack/plan/problem.ts";
 
@@ -15,7 +17,7 @@ export function checkTarget(path: string): void {
 
 /**
  * Writes beside the file and renames: a regular file, also one behind a link, stays as it is until
- * the new one is complete. A FIFO, a device, and what this process has as its output are written to.
+ * the new one is complete. A FIFO, a device, and this process's own output are written to.
  */
 export async function replaceFile(path: string, bytes: Uint8Array<ArrayBuffer>): Promise<void> {
   const info = ifThere(() => Deno.statSync(path));
@@ -27,7 +29,7 @@ export async function replaceFile(path: string, bytes: Uint8Array<ArrayBuffer>):
   const target = info === undefined ? path : await Deno.realPath(path);
   const part = `${target}.part-${Deno.pid}`;
   try {
-    // The folder may be one that several users write to: no link is followed to another place.
+    // Several users may write to the folder: no link is followed to another place.
     await Deno.writeFile(part, bytes, {
       createNew: true,
       ...(typeof info?.mode === "number" && { mode: info.mode & 0o777 }),
@@ -39,7 +41,7 @@ export async function replaceFile(path: string, bytes: Uint8Array<ArrayBuffer>):
   }
 }
 
-/** This file is the standard output of this process, under any name. */
+/** The file is this process's standard output, under any name. */
 export function isOutput(path: string): boolean {
   const file = ifThere(() => Deno.statSync(path));
   const output = ifThere(() => Deno.statSync("/dev/stdout"));

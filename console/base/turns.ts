@@ -1,6 +1,6 @@
 /**
- * A function whose calls go one after the other: those that come while one is under way share the next one, which
- * begins after they came. A failure is that of the calls that share it.
+ * Calls that come while one is under way share the next one, which begins after they came, with its
+ * failure.
  */
 export function inTurns(work: () => Promise<void>): () => Promise<void> {
   let running = Promise.resolve(), next: Promise<void> | undefined;

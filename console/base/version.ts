@@ -1,8 +1,9 @@
-/** Which version this is: `version` of deno.json, and of a clone the commit. */
 import { ifThere, isThere } from "./files.ts";
 import { projectFile, ROOT } from "./paths.ts";
 
-/** `rack 0.1.0 (commit 1a2b3c4d5e6f, Deno 2.9.6)`: without a commit outside a clone, or without git. */
+/**
+ * `rack 0.1.0 (commit 1a2b3c4d5e6f, Deno 2.9.6)`: without a commit outside a clone, or without git.
+ */
 export function versionText(): string {
   const { version } = JSON.parse(Deno.readTextFileSync(projectFile("deno.json")));
   const commit = commitHere();
@@ -11,9 +12,9 @@ export function versionText(): string {
   }Deno ${Deno.version.deno})`;
 }
 
-/** The commit of a clone, twelve digits; undefined elsewhere, and without git. */
+/** Twelve digits; undefined outside a clone, and without git. */
 export function commitHere(): string | undefined {
-  // Without this check, git would look in the folders above and find another repository.
+  // Else git would look in the folders above and find another repository.
   if (!isThere(`${ROOT}/.git`)) return undefined;
   return ifThere(() => {
     const { success, stdout } = new Deno.Command("git", {

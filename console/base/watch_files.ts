@@ -1,6 +1,7 @@
-/** Waits for a change of files, also where an editor puts a new file in the place of the old one. */
+/**
+ * Waits for a change of files, also where an editor puts a new file in the place of the old one.
+ */
 
-/** Several changes at once are one: an editor writes in steps. */
 const QUIET_MS = 100;
 
 export interface WatchedFiles {

@@ -1,22 +1,19 @@
-/** How many processes work at the same time: as many as there are cores, and as memory has room for. */
 import { textIfThere } from "./files.ts";
 
 /**
- * A choice, for a process that runs one rack after the other in memory: one that explores `persist_pair.yaml` has
- * taken 175 to 215 MiB (`console/explore/README.md`), and racks may be larger.
+ * A choice: a process that explores `persist_pair.yaml` has taken 175 to 215 MiB
+ * (`console/explore/README.md`), and racks may be larger.
  */
 export const WORKER_BYTES = 512 * 2 ** 20;
 
 /**
- * Processes that work at a time: at least one, and no more than memory has room for beside this one.
+ * At least one, and no more than memory has room for beside this one.
  * @param options.jobs as many as this at most; default: the cores.
  */
 export function workersFor(
   { jobs = navigator.hardwareConcurrency, bytes = availableBytes(), onFewer }: {
     readonly jobs?: number | undefined;
-    /** Free memory. */
     readonly bytes?: number;
-    /** Told, for people, where memory has no room for all. */
     readonly onFewer?: (text: string) => void;
   },
 ): number {
@@ -25,12 +22,10 @@ export function workersFor(
   return workers;
 }
 
-/** Memory that this process and others may still take: of the machine, and of the group that limits it. */
 function availableBytes(): number {
   return Math.min(Deno.systemMemoryInfo().available, groupBytes());
 }
 
-/** The free part of a container's limit, by control groups of either version. */
 function groupBytes(): number {
   const root = "/sys/fs/cgroup";
   const groups = [
@@ -38,7 +33,6 @@ function groupBytes(): number {
     { folder: `${root}/memory`, limit: "memory.limit_in_bytes", usage: "memory.usage_in_bytes" },
   ];
   for (const { folder, limit, usage } of groups) {
-    // "max" is no number: there is no limit.
     const most = Number(textIfThere(`${folder}/${limit}`) ?? NaN);
     const used = Number(textIfThere(`${folder}/${usage}`) ?? NaN);
     if (!(most > 0 && used >= 0)) continue;

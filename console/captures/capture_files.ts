@@ -1,23 +1,21 @@
-/** The places of a run's captures, and the recordings of its processes for them. */
 import type { ObservationScope } from "../../fabric/capture/observation.ts";
 import { refusal } from "../../fabric/rack/plan/problem.ts";
 import type { CaptureFiles } from "../../fabric/rack/assembly/run_file.ts";
 import type { CaptureSection } from "../../fabric/rack/scenario/schema.ts";
 import { ifThere, isThere } from "../base/files.ts";
 
-/** The folder for the recordings of a run's processes. */
 export function recordingsIn(directory: string): string {
   return `${directory}/observed`;
 }
 
-/** The recordings that these captures need; undefined where none is requested. */
+/** Undefined where no capture is requested. */
 export function scopeFor({ pcap, perfetto }: CaptureFiles): ObservationScope | undefined {
   return perfetto !== undefined ? "all" : pcap !== undefined ? "frames" : undefined;
 }
 
 /**
- * The paths of captures: from the command line (relative to the current directory), else from the
- * scenario (relative to its folder, or `true` for the run's directory).
+ * From the command line (relative to the current directory), else from the scenario (relative to
+ * its folder, or `true` for the run's directory).
  */
 export function captureFiles({ flags, scenario, base, directory }: {
   readonly flags: { readonly pcap?: string | true; readonly perfetto?: string | true };
@@ -68,22 +66,17 @@ function isFolder(path: string): boolean {
   return ifThere(() => Deno.statSync(path))?.isDirectory === true;
 }
 
-/** Removes the recordings of a run's processes, if there are any. */
 export function removeRecordings(directory: string): void {
   if (isThere(recordingsIn(directory))) {
     Deno.removeSync(recordingsIn(directory), { recursive: true });
   }
 }
 
-/** The file of a run's frames in the folder of its captures. */
 export function pcapOf(folder: string, label: string): string {
   return `${folder}/${fileName(label)}.pcapng`;
 }
 
-/**
- * The label, with a number appended where the folder has a capture of that name: no capture is
- * overwritten.
- */
+/** With a number where the folder has a capture of that name: no capture is overwritten. */
 export function unusedLabel(label: string, { pcap }: CaptureFiles): string {
   if (pcap === undefined) return label;
   let unused = label;
@@ -91,7 +84,6 @@ export function unusedLabel(label: string, { pcap }: CaptureFiles): string {
   return unused;
 }
 
-/** A label as part of a path. */
 export function fileName(label: string): string {
   return label.replaceAll(/[^\w-]+/g, "_");
 }

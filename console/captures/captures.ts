@@ -1,4 +1,3 @@
-/** Writes captures from what the processes of a run have recorded. */
 import { sleep } from "../../fabric/bus/wall_time.ts";
 import { captureOf } from "../../fabric/capture/capture.ts";
 import { eventsOf, type SeenEvent, type Source } from "../../fabric/capture/instants.ts";
@@ -18,7 +17,6 @@ import { isThere, readInto } from "../base/files.ts";
 import { pcapOf, recordingsIn, removeRecordings } from "./capture_files.ts";
 import { type RecordedKill, recordedKills } from "../../nodes/files.ts";
 
-/** A run whose processes have recorded frames or events. */
 export interface RecordedRun {
   readonly label: string;
   readonly plan: RackPlan;
@@ -26,9 +24,9 @@ export interface RecordedRun {
 }
 
 /**
- * Writes the captures of these runs, also of one that failed or was interrupted, then removes the recordings.
+ * Writes the captures of these runs, also of one that failed or was interrupted, and removes the
+ * recordings; returns the captures' paths.
  * @param signal stops the writing; no capture is left half written.
- * @returns the paths that were written.
  */
 export async function writeCaptures(
   all: readonly RecordedRun[],
@@ -64,10 +62,7 @@ export async function writeCaptures(
   return written;
 }
 
-/**
- * Writes the captures of a rack that ran in the background, if it has recorded any.
- * @returns their paths.
- */
+/** For a rack that ran in the background; returns the captures' paths. */
 export async function writeCapturesOf(directory: string): Promise<string[]> {
   if (!isThere(recordingsIn(directory))) return [];
   const file = readRunFile(directory);
@@ -76,7 +71,6 @@ export async function writeCapturesOf(directory: string): Promise<string[]> {
   return await writeCaptures([{ label: plan.scenario, plan, directory }], captures);
 }
 
-/** Writes to a temporary name and renames the file when it is complete. */
 async function writeAll(
   path: string,
   parts: Iterable<Uint8Array>,
@@ -102,7 +96,7 @@ async function writeAll(
 
 const CHUNK_BYTES = 2 ** 18;
 
-/** Joins parts into fewer, larger ones: one system call per block would take most of the time. */
+/** One system call per block would take most of the time. */
 function* chunksOf(parts: Iterable<Uint8Array>): Generator<Uint8Array> {
   let chunk = new Uint8Array(CHUNK_BYTES);
   let used = 0;

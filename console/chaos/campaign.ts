@@ -1,7 +1,3 @@
-/**
- * A campaign: rounds of chaos on one scenario, played one after the other until its time or number of rounds is over,
- * while earlier rounds are replayed. It leaves `chaos.json` and the folder of each round that failed.
- */
 import { EXIT } from "../../fabric/base/exit.ts";
 import type { Packing } from "../../fabric/rack/assembly/topology.ts";
 import type { VariantChoices } from "../../fabric/rack/scenario/variants.ts";
@@ -34,27 +30,25 @@ import { type PlayedRound, playRound, type RoundResult, runUndisturbed } from ".
 
 export interface CampaignOptions {
   readonly seed: number;
-  /** After so many wall ms no round begins, except the first. */
+  /** After so long no round begins, except the first. */
   readonly forMs: number;
   readonly rounds?: number;
-  /** Number of the first round, to repeat one. */
   readonly from: number;
   readonly fixed: VariantChoices;
-  /** Number of latest rounds whose folders stay even if they held, for inspection; default: none. */
+  /** Latest rounds whose folders stay even if they held; default: none. */
   readonly keepLatest?: number;
   readonly packing?: Exclude<Packing, "all">;
   /**
-   * Rounds under way at a time: one is played, the others are replayed. With one, each is replayed before the next
-   * one is played. Default: the number of cores, limited by memory.
+   * Rounds under way at a time: one is played, the others are replayed. Default: the number of
+   * cores, limited by memory.
    */
   readonly jobs?: number;
-  /** A folder for the scenario of each round, with its chaos as `faults:`, and for the files that it reads. */
   readonly save?: string;
   readonly onStart?: (run: { readonly id: string; readonly seed: number }) => void;
   readonly onRound: (round: RoundReport) => void;
   /**
-   * Takes down the rack that is up, and ends replays. Rounds that were played are reported, and have not held if they
-   * were not replayed; the campaign then rejects with the signal's reason.
+   * Takes down the rack that is up, and ends replays; the campaign then rejects with the signal's
+   * reason. Played rounds are reported, and have not held if they were not replayed.
    */
   readonly signal?: AbortSignal;
 }
@@ -63,11 +57,10 @@ export interface RoundReport extends RoundResult {
   readonly round: number;
   readonly what: string;
   readonly outcome: "held" | "broken" | "untold";
-  /** Command that replays it in one process. */
   readonly command: string;
-  /** The folder of a round that did not hold; null where it was removed. */
+  /** Null: the round held, and its folder was removed. */
   readonly directory: string | null;
-  /** The file of its scenario; null where none was asked for, or no scenario repeats it. */
+  /** Null: none was asked for, or no scenario repeats the round. */
   readonly saved: string | null;
   /** Why no scenario repeats it; null where one does, or none was asked for. */
   readonly unsaved: string | null;
@@ -83,10 +76,11 @@ export interface CampaignReport {
   readonly untold: number;
   readonly blows: number;
   readonly hits: number;
-  /** Rounds whose record replays in one process to the same digest, and those that lost messages. */
+  /**
+   * Rounds whose record replays in one process to the same digest, and those that lost messages.
+   */
   readonly replayed: number;
   readonly inexact: number;
-  /** Number of rounds that reached each goal. */
   readonly goals: Readonly<Record<string, number>>;
   readonly failures: readonly RoundReport[];
   readonly directory: string;
@@ -96,30 +90,25 @@ export interface CampaignReport {
     readonly file: string;
     readonly digest: string;
   }[];
-  /** Rounds that replay, and that no scenario can express. */
   readonly unsaved: readonly { readonly round: number; readonly why: string }[];
 }
 
-/** A rack reaches its end within this wall time even on a busy machine. */
 const DEADLINE_MS = 300_000, PER_UNDISTURBED_MS = 60, DEADLINE_MOST_MS = 1_200_000;
 const UNDISTURBED_LIMIT_MS = 600_000;
-/** So many rounds without a result in a row end the campaign: the machine fails, not the rack. */
+/** So many rounds in a row without a result end the campaign: the machine fails, not the rack. */
 export const UNTOLD_MOST = 3;
 const KEPT_MOST = 20;
 
 interface Campaign extends CampaignOptions {
   readonly scenario: ScenarioSource;
   readonly directory: string;
-  /** Name on the bus, a subject token. */
   readonly run: string;
   readonly field: Field;
-  /** Files of the rounds' puts. */
   readonly putFiles: readonly string[];
-  /** Undisturbed runs by the choices of the rack: they hardly depend on the seed. */
+  /** Undisturbed runs hardly depend on the seed: one for each choice of the rack. */
   readonly references: Map<string, {
     readonly reference: Reference;
     readonly deadlineMs: number;
-    /** Why rounds that add no put prove nothing; undefined if they do. */
     readonly nothing: string | undefined;
   }>;
 }
@@ -144,7 +133,7 @@ export async function startCampaign(
   const field = await fieldOf(scenario, { fixed, signal: options.signal });
   if (field.hasFaults && packing === "machine") {
     const expected = `node, as ${path} has power failures of its own`;
-    throw refusal("--pack", { found: '"machine"', expected });
+    throw refusal((named) => named("pack"), { found: '"machine"', expected });
   }
   const references: Campaign["references"] = new Map();
   const putFiles = await writePutFiles(files ?? directory);
@@ -192,7 +181,7 @@ export function isStuck(rounds: readonly Pick<RoundReport, "outcome">[]): boolea
   });
 }
 
-/** Exit code of a campaign that was not interrupted: 0 only if there was a round and each round has held. */
+/** Of a campaign that was not interrupted: 0 only if there was a round and each round has held. */
 export function exitOf(
   { held, broken, untold }: Pick<CampaignReport, "held" | "broken" | "untold">,
 ) {
@@ -200,7 +189,6 @@ export function exitOf(
   return untold > 0 || held === 0 ? EXIT.unclear : EXIT.done;
 }
 
-/** Length of the input for a scenario that does not name its data; no byte is 0. */
 const INPUT_BYTES = 40 * 1024 - 100;
 
 function defaultInput(): Uint8Array {
@@ -208,7 +196,6 @@ function defaultInput(): Uint8Array {
   return Uint8Array.from({ length: INPUT_BYTES }, (_, i) => byteAt(i));
 }
 
-/** Path of the input, which the command that replays a round also needs. */
 async function inputIn(
   directory: string,
   input: string | Uint8Array | undefined,
@@ -221,9 +208,9 @@ async function inputIn(
 }
 
 /**
- * Runs a rack with a user's own programs as processes first, which can be ended whatever those programs do. The
- * built-in programs yield at each of their steps, so the run from which the first round's reference is taken ({@link
- * referenceFor}), in this process, can be ended as well.
+ * A user's own programs run as processes first, which can be ended whatever they do. The built-in
+ * programs yield at each step, so the run of {@link referenceFor}, in this process, can be ended as
+ * well.
  * @throws Refusal
  */
 async function assertEnds(draft: RoundDraft, campaign: Campaign): Promise<void> {
@@ -252,7 +239,7 @@ async function referenceFor(draft: RoundDraft, campaign: Campaign) {
       limitMs: UNDISTURBED_LIMIT_MS,
       ...(signal && { signal }),
     });
-    // It may read SCM files, which are removed.
+    // `nothingIn` may read SCM files, which are removed.
     return "endless" in ran ? ran : { ran, nothing: nothingIn(ran) };
   });
   const deadlineMs = DEADLINE_MS + Math.round(PER_UNDISTURBED_MS * ran.wallMs);
@@ -265,17 +252,12 @@ async function referenceFor(draft: RoundDraft, campaign: Campaign) {
   return found;
 }
 
-/**
- * Why the undisturbed run shows that rounds prove nothing except for puts that they add; undefined where it has done
- * something.
- */
 function nothingIn({ record, finals }: Outcome): string | undefined {
   if (record === undefined) return undefined;
   const why = whyNothingDone({ ...record, hasWritten: () => hasWritten(record, finals) });
   return why === undefined ? undefined : `undisturbed, ${why}`;
 }
 
-/** Runs something in a temporary folder. @throws RackError where the rack does not end. */
 async function inUndisturbed<Ran extends object>(
   campaign: Pick<Campaign, "scenario" | "directory">,
   run: (directory: string) => Promise<Ran | { readonly endless: string }>,
@@ -294,7 +276,6 @@ interface Played extends PlayedRound {
   readonly directory: string;
   readonly prepared: Prepared;
   readonly what: string;
-  /** Why it proves nothing. */
   readonly nothing: string | undefined;
 }
 
@@ -349,7 +330,6 @@ async function reportOn(
   };
 }
 
-/** A round without findings has no result where its scenario does nothing that chaos could break. */
 function withNothing(ran: RoundResult, nothing: string | undefined): RoundResult {
   const hasResult = ran.untold !== null || ran.findings.length > 0;
   return nothing === undefined || hasResult ? ran : { ...ran, untold: nothing };
@@ -378,7 +358,6 @@ async function saveRound(
   return { saved: file, unsaved: null };
 }
 
-/** Removes the folder of the round that held and is no longer one of the latest. */
 async function forgetHeld(rounds: RoundReport[], keepLatest: number): Promise<void> {
   const at = rounds.length - 1 - keepLatest, old = rounds[at];
   if (old?.outcome !== "held" || old.directory === null) return;
@@ -430,7 +409,6 @@ function reportOf(
   };
 }
 
-/** Replaces `chaos.json` after every round: an interrupted campaign keeps its results. */
 async function write(report: CampaignReport): Promise<void> {
   const path = `${report.directory}/chaos.json`;
   await Deno.writeTextFile(`${path}.new`, JSON.stringify(report, null, 2), { mode: 0o600 });

@@ -1,6 +1,5 @@
 /**
- * Actions of chaos on a rack of processes, drawn from a seed, each at a virtual time. The list follows from
- * the seed; where exactly an action hits depends on the machine.
+ * The list of actions follows from the seed; where exactly an action hits depends on the machine.
  */
 import { hostOfRnic } from "../../fabric/rack/plan/names.ts";
 import { targetName } from "../../fabric/rack/plan/cable_names.ts";
@@ -10,30 +9,27 @@ import type { PartitionPlan } from "../../fabric/rack/assembly/topology.ts";
 import type { Rng } from "../../fabric/base/rng.ts";
 import { formatTime, PS_PER_US, type Time } from "../../fabric/base/time.ts";
 
-/** Targets besides partitions, which have names of their own. */
+/** Besides partitions, which have other names. */
 export const TIMEKEEPER = "timekeeper", BROKER = "nats";
 
 export type ChaosAction =
   & {
-    /** From this virtual time on. */
     readonly at: Time;
   }
   & (
-    /** `kill -9`; power returns after so many wall ms, or only when the round is healed. */
+    /** `kill -9`; power returns after so long, or, with null, when the round is healed. */
     | { readonly kind: "kill"; readonly process: string; readonly backMs: number | null }
-    /** SIGSTOP, and SIGCONT after so many wall ms. */
     | { readonly kind: "pause"; readonly process: string; readonly forMs: number }
     | { readonly kind: "link"; readonly request: LinkFaultRequest }
   );
 
-/** Virtual times of an undisturbed run. */
 export interface RunTimes {
-  /** Programs are at work from here on, and the last of them is done at `length`. */
+  /** Programs are at work from here on, and the last is done at `length`. */
   readonly from: Time;
   readonly length: Time;
   /**
-   * From the first write, or access to a shared region, to the last confirmation; all of the above where no program
-   * notes one.
+   * From the first write, or access to a shared region, to the last confirmation; all of the above
+   * where no program notes one.
    */
   readonly busy: Interval;
 }
@@ -43,16 +39,14 @@ export interface Interval {
   readonly to: Time;
 }
 
-/** The rack that actions are drawn for. */
 export interface Target extends RunTimes {
   readonly plan: RackPlan;
   readonly partitions: readonly Pick<PartitionPlan, "name" | "nodes">[];
 }
 
 const ACTIONS_MAX = 6;
-/** Maximum absence of a process, in wall ms: a round takes seconds, and processes wait 10 s for the bus. */
+/** Longest absence of a process: a round takes seconds, and processes wait 10 s for the bus. */
 const BACK_MS = 150, PAUSE_MS = 300;
-/** Maximum duration of a cable's fault, as a share of the run. */
 const SHARE_OF_RUN = 0.5;
 
 export function pick<T>(rng: Rng, from: readonly T[]): T {
@@ -60,9 +54,9 @@ export function pick<T>(rng: Rng, from: readonly T[]): T {
 }
 
 /**
- * One to {@link ACTIONS_MAX} actions by time: half of them while data is on its way, a quarter while programs
- * are at work, the others while they connect, or machines boot. One of three is at the time of another: a
- * message to a killed broker is lost only if its sender is killed, too.
+ * One to {@link ACTIONS_MAX} actions by time: half of them while data is on its way, a quarter
+ * while programs are at work, the others while they connect, or machines boot. One of three is at
+ * the time of another: a message to a killed broker is lost only if its sender is killed, too.
  */
 export function drawActions(rng: Rng, target: Target): ChaosAction[] {
   const { from, length, busy } = target;
@@ -82,8 +76,8 @@ export function drawActions(rng: Rng, target: Target): ChaosAction[] {
 }
 
 /**
- * One of three kills of a host or of its card is one of both, whose power returns in any order and at
- * any distance.
+ * One of three kills of a host or of its card is one of both, whose power returns in any order and
+ * at any distance.
  */
 function drawOtherHalf(rng: Rng, action: ChaosAction, { partitions }: Target): ChaosAction[] {
   if (action.kind !== "kill") return [];
@@ -135,7 +129,6 @@ function drawFault(rng: Rng, { plan, from, length }: Target): LinkFaultRequest {
   const where = { action, cable, direction } as const;
   switch (action) {
     case "cut":
-      // It lasts until the cable is healed.
       return where;
     case "delay":
       return { ...where, forPs, delayPs: (1 + rng.below(20)) * PS_PER_US, jitterPs: PS_PER_US };

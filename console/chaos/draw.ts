@@ -6,7 +6,7 @@ import { prepare, type Prepared, type PrepareOptions } from "../rack/prepare.ts"
 import type { ScenarioSource } from "../scenarios/scenario_source.ts";
 import { pick } from "./chaos_actions.ts";
 
-/** How fast a round runs, so that actions hit work in progress in different ways. */
+/** At different speeds actions hit work in progress in different ways. */
 export type Manner =
   /** Virtual time is limited: actions are taken at their times, often on a rack at rest. */
   | { readonly kind: "paced"; readonly overMs: number }
@@ -20,16 +20,14 @@ export interface RoundDraft {
   readonly packing: Exclude<Packing, "all">;
   readonly manner: Manner;
   readonly choices: VariantChoices;
-  /** Seed of the rack, not of the campaign. */
   readonly seed: number;
-  /** Frames are many, so only some rounds record them for checkers. */
+  /** Frames are many: only some rounds record them for checkers. */
   readonly observe: "notes" | "wire";
 }
 
 export interface DrawOptions {
   readonly scenario: ScenarioSource;
   readonly seed: number;
-  /** Choices of the command line. */
   readonly fixed: VariantChoices;
   readonly packing?: RoundDraft["packing"];
   readonly field: Field;
@@ -76,16 +74,14 @@ function drawManner(rng: Rng): Manner {
   }
 }
 
-/** The rounds that a scenario allows. */
 export interface Field {
-  /** The choices that single out each of its runs. */
   readonly variants: readonly VariantChoices[];
   /**
-   * It has power failures of its own. A process of several devices makes them itself, and misses those at which it is
-   * killed, without a record.
+   * It has power failures of its own. A process of several devices makes them itself, and misses
+   * those at which it is killed, without a record.
    */
   readonly hasFaults: boolean;
-  /** Options that some program uses: no others are drawn. */
+  /** Some program uses the option: no others are drawn. */
   readonly takes: { readonly size: boolean; readonly depth: boolean };
 }
 
@@ -107,7 +103,6 @@ export async function fieldOf(
   return { variants, ...common };
 }
 
-/** The rack of a round. */
 export async function prepareRound(
   scenario: ScenarioSource,
   draft: RoundDraft,
@@ -120,7 +115,7 @@ export async function prepareRound(
   return prepared!;
 }
 
-/** A round in a line: `write-send, ddio on; machine, paced over 400 ms`. */
+/** `write-send, ddio on; machine, paced over 400 ms`. */
 export function draftText({ packing, manner }: RoundDraft, label: string): string {
   const pace = manner.kind === "paced"
     ? `paced over ${manner.overMs} ms`

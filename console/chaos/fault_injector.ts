@@ -1,8 +1,4 @@
-/**
- * Takes chaos actions on a rack of processes, and heals the rack afterwards: it resumes processes that it
- * stopped, gives power to those that it killed, restarts the broker and heals cables. It touches only
- * processes of that rack and the rack's own broker.
- */
+/** Touches only processes of the round's rack and the rack's own broker. */
 import { PATIENCE_MS } from "../../fabric/base/patience.ts";
 import { sleep } from "../../fabric/bus/wall_time.ts";
 import type { Time } from "../../fabric/base/time.ts";
@@ -11,30 +7,25 @@ import type { Supervisor } from "../rack/supervisor.ts";
 import { BROKER, type ChaosAction, TIMEKEEPER } from "./chaos_actions.ts";
 import { orderLinkFault } from "../rack/live/cables.ts";
 
-/** An action that was taken. */
 export interface InjectedAction {
   readonly action: ChaosAction;
-  /** Wall ms since the rack was started. */
   readonly wallMs: number;
   /** The process lived, or the cable could have the fault. */
   readonly hit: boolean;
 }
 
-/** An action waits so long for its time, in wall ms: a rack that a pause or a cut holds up is not to be waited for. */
 const WAIT_MS = 1_500;
 const LOOK_AGAIN_MS = 20;
 
 export class FaultInjector {
   readonly #rack: Supervisor;
   readonly #server: NatsServer;
-  /** 0: unlimited. */
   readonly #psPerSecond: number;
   readonly #taken: InjectedAction[] = [];
   readonly #broken = new Set<number>();
-  /** Killed processes, by process id: the supervisor detects their end later. */
+  /** By process id: the supervisor detects their end later. */
   readonly #killed = new Set<number | null>();
   readonly #began = performance.now();
-  /** Delayed consequences of actions. */
   #follows: Promise<void>[] = [];
   #isOver = false;
   #isBrokerUp = true;
@@ -58,11 +49,11 @@ export class FaultInjector {
   /** Takes the actions, each at its time, then heals the rack; returns when that is done. */
   async play(actions: readonly ChaosAction[]): Promise<void> {
     await this.#pace();
-    // Actions before the start of all processes would hit nothing.
+    // Before all processes have started, actions would hit nothing.
     await waitForTime(this.#rack, 1, this.#within(PATIENCE_MS));
     let last = 0;
     for (const action of actions) {
-      // Between actions of one time there is no wait: the timekeeper may have been killed.
+      // No wait between actions of one time: the timekeeper may have been killed.
       if (action.at > last) await waitForTime(this.#rack, action.at, this.#within(WAIT_MS));
       last = action.at;
       if (this.#isOver) break;
@@ -142,7 +133,7 @@ export class FaultInjector {
     await this.#server.restart();
   }
 
-  /** A host that boots starts its RNICs, so the list of processes is read again. */
+  /** Reads the list of processes again: a host that boots starts its RNICs. */
   async #healPower(): Promise<void> {
     const goesOn = this.#within(PATIENCE_MS);
     for (;;) {
@@ -156,9 +147,8 @@ export class FaultInjector {
   }
 
   /**
-   * A host without its card, or the reverse: they come back in any order. The supervisor may not have detected the
-   * end of the process yet, or the process may have been started by the supervisor, because the former one had not
-   * joined, or by the follow of another kill.
+   * The supervisor may not have detected the end of the process yet, or may have started it,
+   * because the former one had not joined, or by the follow of another kill.
    */
   async #boot(process: string): Promise<void> {
     const goesOn = this.#within(PATIENCE_MS);
@@ -168,7 +158,6 @@ export class FaultInjector {
     }
   }
 
-  /** It has a process that was not killed. */
   #isUp(process: string): boolean {
     const pid = this.#rack.processes().find(({ name }) => name === process)?.pid ?? null;
     return pid !== null && !this.#killed.has(pid);
@@ -183,7 +172,6 @@ export class FaultInjector {
 
   #follow(afterMs: number, act: () => Promise<void>): void {
     const follow = sleep(afterMs).then(act);
-    // Awaited in `heal`; until then it is no unhandled rejection.
     follow.catch(() => {});
     this.#follows.push(follow);
   }
@@ -194,7 +182,6 @@ export class FaultInjector {
   }
 }
 
-/** Virtual time per wall second; 0: unlimited. A new timekeeper needs the order again. */
 async function orderPace(
   { control }: Supervisor,
   psPerSecond: number,

@@ -1,7 +1,4 @@
-/**
- * Goals of a campaign: every kind of action on a live process, every way in which a message can be incomplete,
- * every path of recovery. A goal that no round reaches is a gap of chaos, and no failure of the rack.
- */
+/** A goal that no round reaches is a gap of chaos, and no failure of the rack. */
 import type { NodePlan } from "../../fabric/rack/plan/plan.ts";
 import { notedWrites } from "../checks/noted_writes.ts";
 import type { RunRecord } from "../checks/run_record.ts";
@@ -134,10 +131,8 @@ function mostDead(faults: RoundOutcome["faults"]): number {
 
 type Shape = "none" | "prefix" | "hole" | "all but its end" | "unpromised" | "promised";
 
-/** Smaller writes have no shape. */
 const SHAPED_BYTES = 16;
 
-/** The shape of each message in SCM, unless other writes overlap it. */
 function shapes({ record }: RoundOutcome): Set<Shape> {
   const found = new Set<Shape>();
   for (
@@ -180,7 +175,6 @@ interface NotedPut {
   state: "begun" | "asked" | "stored";
 }
 
-/** How puts over objects have ended. */
 function putEnds({ record }: RoundOutcome): Set<PutEnd> {
   const ends = new Set<PutEnd>();
   for (const [host, objects] of putsOf(record.notes)) {
@@ -204,7 +198,6 @@ function putEnds({ record }: RoundOutcome): Set<PutEnd> {
   return ends;
 }
 
-/** Host → object → its puts, in the order in which they began. */
 function putsOf(notes: RunRecord["notes"]): Map<string, Map<string, NotedPut[]>> {
   const hosts = new Map<string, Map<string, NotedPut[]>>();
   for (const { by, note } of notes) {
@@ -231,7 +224,6 @@ function starts(events: RoundOutcome["events"], name: string): number {
   return events.filter((event) => event.kind === "started" && event.name === name).length;
 }
 
-/** The counter of some device that lived to the end is above 0. */
 function counts({ finals }: RoundOutcome, counter: string): boolean {
   return finals.some(({ statistics }) =>
     Object.values(statistics).some((counters) => (counters[counter] ?? 0) > 0)

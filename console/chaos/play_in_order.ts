@@ -1,7 +1,8 @@
-/** The order of a campaign: one round is played at a time; those that were played are replayed meanwhile. */
-
 export interface RoundsOf<Played, Result> {
-  /** Rounds at a time, of which one is played. With one, each is replayed before the next one is played. */
+  /**
+   * Rounds at a time, of which one is played. With one, each is replayed before the next one is
+   * played.
+   */
   readonly jobs: number;
   /** @param place 0, 1, 2, …, one after the other. */
   readonly play: (place: number) => Promise<Played>;
@@ -9,14 +10,13 @@ export interface RoundsOf<Played, Result> {
   readonly isOver: (played: number) => boolean;
   /** @param lane of 0 to `jobs` - 2 (with one job: 0), which replays nothing else at that time. */
   readonly replay: (played: Played, lane: number) => Promise<Result>;
-  /** Called for each round, in their order. */
   readonly report: (result: Result, played: Played) => Promise<void>;
 }
 
 /**
- * Plays rounds until it is over, the first one in any case. At most `jobs` rounds are played and not reported on, so
- * the memory that they hold is bounded. The first failure is thrown when all rounds played by then have been reported
- * on; where a replay or a report fails, nothing behind it is reported.
+ * Plays rounds until it is over, the first one in any case. At most `jobs` rounds are played and
+ * not reported on, which bounds memory. The first failure is thrown when all rounds played by then
+ * have been reported on; where a replay or a report fails, nothing behind it is reported.
  */
 export async function playInOrder<Played, Result>(
   { jobs, play, isOver, replay, report }: RoundsOf<Played, Result>,
@@ -26,11 +26,10 @@ export async function playInOrder<Played, Result>(
   try {
     for (let place = 0; place === 0 || !isOver(place); place++) {
       const played = await play(place);
-      // Also so that its lane is free: consecutive rounds have different ones.
+      // Also frees its lane: consecutive rounds have different ones.
       if (unreported.length >= lanes) await unreported.shift();
       const replaying = replay(played, place % lanes), before = last;
       last = before.then(async () => await report(await replaying, played));
-      // Both are awaited later.
       replaying.catch(() => {});
       last.catch(() => {});
       unreported.push(last);

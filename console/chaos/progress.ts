@@ -1,6 +1,6 @@
 /**
- * Progress: when a rack has been healed, every program whose host kept its power comes to an end. An
- * undisturbed run of the same rack shows which programs of a scenario report a result.
+ * When a rack has been healed, every program whose host kept its power comes to an end. An
+ * undisturbed run of the same rack shows which programs report a result.
  */
 import type { TimedRecord } from "../../fabric/audit.ts";
 import type { FaultPlan } from "../../fabric/rack/plan/plan.ts";
@@ -15,22 +15,18 @@ import type { SupervisorEvent } from "../rack/supervisor.ts";
 import type { Interval, RunTimes } from "./chaos_actions.ts";
 import type { InjectedAction } from "./fault_injector.ts";
 
-/** A run of a round that came to its end. */
 export interface RoundOutcome {
   readonly finals: readonly FinalReply[];
   readonly record: RunRecord;
-  /** Power failures and returns as they happened. */
   readonly faults: readonly FaultPlan[];
-  /** Actions on processes, their starts and ends, and the end of the run. */
   readonly injected: readonly InjectedAction[];
   readonly events: readonly SupervisorEvent[];
   readonly summary: Summary | undefined;
   readonly settled: readonly SettledRecord[];
 }
 
-/** The same rack, undisturbed. */
 export interface Reference extends RunTimes {
-  /** Host → results that its programs reported. */
+  /** By host. */
   readonly results: ReadonlyMap<string, number>;
 }
 
@@ -59,7 +55,6 @@ export function referenceOf(of: {
   return { results, from, length, busy: busyIn(of.record?.notes ?? []) ?? { from, to: length } };
 }
 
-/** Notes of writes, and of accesses to shared regions: coherence works between them. */
 const BEGINS: ReadonlySet<string> = new Set(["writes", "access"]);
 const ENDS: ReadonlySet<string> = new Set(["visible", "persistent", "accessed"]);
 
@@ -93,16 +88,17 @@ function missingResults(
   const { host, count } = undisturbed;
   const lives = record.lives.get(host) ?? [];
   if (lives.at(-1)?.to !== Infinity) return [];
-  // It was killed after the end of the run, before its report: no record has that.
+  // Killed after the end of the run, before its report: no record has that.
   if (deathsOf(round, host) > lives.length - 1) return [];
   const cards = cardsOf(round, host);
-  // A card without power at the end: programs wait for it.
+  // Programs wait for a card without power at the end.
   if (cards.some((own) => own.at(-1)?.to !== Infinity)) return [];
   const node = record.plan.nodes.find(({ name }) => name === host);
   const programs = node?.kind === "host" ? node.config.programs : [];
   const restarted = programs.filter(({ run, service }) => service && run === "log").length;
   const own = programs.filter(({ run }) => isOwnProgram(run)).length;
-  // A user's program that has a result for each of its parts may give up within one of them, and says so in one.
+  // A user's program that has a result for each of its parts may give up within one of them, and
+  // says so in one.
   const isOwnOnly = own > 0 &&
     programs.every(({ run, service }) => service || isOwnProgram(run));
   const wanted = isOwnOnly ? Math.min(count, own) : count;
@@ -124,7 +120,6 @@ function cardsOf({ record }: RoundOutcome, host: string): (readonly Life[])[] {
   );
 }
 
-/** Ends of the host's process; its partition has its name. */
 function deathsOf({ events }: RoundOutcome, host: string): number {
   return events.filter((event) => event.kind === "died" && event.name === host).length;
 }
@@ -137,7 +132,7 @@ function failureOf({ node, topic, value }: Report): ChaosFinding | undefined {
   return { check: "programs-run-through", text: `${node}: ${program}: ${message}` };
 }
 
-/** Default patience of a replicated log's client: it fails without answers of a quorum for so long. */
+/** A replicated log's client fails without answers of a quorum for so long. */
 const PATIENCE_US = 100_000;
 
 /** A log may fail only if a failure in its rack occurred within its patience. */

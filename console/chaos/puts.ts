@@ -1,6 +1,6 @@
 /**
- * Puts that a round adds to the programs of its scenario: one object of one host, which is written repeatedly, by any
- * method and from any other host, while devices lose their power. `objects-are-whole` judges the remaining object.
+ * Puts over one object of one host, which a round adds to the programs of its scenario;
+ * `objects-are-whole` judges the remaining object.
  */
 import type { RackPlan } from "../../fabric/rack/plan/plan.ts";
 import { PUT_METHODS } from "../../fabric/rack/plan/vocabulary.ts";
@@ -11,19 +11,19 @@ import { PS_PER_US } from "../../fabric/base/time.ts";
 import { pick, type RunTimes } from "./chaos_actions.ts";
 import type { Reference } from "./progress.ts";
 
-/** The object's name. */
 export const PUT_OBJECT = "chaos.bin";
 
-/** Lengths of the puts: two of one length, then shorter and longer ones. */
 const LENGTHS = [3_000, 3_000, 4_100, 700, 20_000];
 const MESSAGE_BYTES = [256, 700, 4096], DEPTHS = [1, 3, 16];
 const MORE_MAX = 4;
-/** A put connects for so long, then writes for so long, and begins at most so long after the one before. */
+/**
+ * A put connects for so long, then writes for so long, and begins at most so long after the one
+ * before.
+ */
 const CONNECT_PS = 100 * PS_PER_US, WRITE_PS = 50 * PS_PER_US, APART_PS = 100 * PS_PER_US;
-/** A smaller SCM may be needed by the scenario. */
 const SCM_BYTES_MIN = 4 << 20;
 
-/** Writes the files that rounds put: their paths. */
+/** Returns the paths of the files that rounds put. */
 export async function writePutFiles(directory: string): Promise<string[]> {
   return await Promise.all(LENGTHS.map(async (length, salt) => {
     const path = `${directory}/put-${salt}.bin`;
@@ -33,16 +33,14 @@ export async function writePutFiles(directory: string): Promise<string[]> {
   }));
 }
 
-/** Data for drawing puts. */
 export interface PutTarget extends Pick<RunTimes, "from"> {
   readonly plan: RackPlan;
-  /** Of {@link writePutFiles}. */
   readonly files: readonly string[];
 }
 
 /**
- * In two rounds of three: a first put as early as possible, and some over its object. None for a user's own protocol,
- * which may use SCM freely, and for a run that ends at a time.
+ * In two rounds of three: a first put as early as possible, and some over its object. None for a
+ * user's own protocol, which may use SCM freely, and for a run that ends at a time.
  */
 export function drawPuts(rng: Rng, { plan, from, files }: PutTarget): ProgramScenario[] {
   const hosts = plan.nodes.flatMap((node) => node.kind === "host" ? [node] : []);
@@ -73,7 +71,7 @@ export function drawPuts(rng: Rng, { plan, from, files }: PutTarget): ProgramSce
   return puts;
 }
 
-/** Expectations of a run with these puts as well; half of its actions are taken during them. */
+/** Expectations of a run with these puts; half of its actions are taken during them. */
 export function withPuts(reference: Reference, puts: readonly ProgramScenario[]): Reference {
   const [, second] = puts, last = puts.at(-1);
   if (second === undefined || last === undefined) return reference;
@@ -83,7 +81,6 @@ export function withPuts(reference: Reference, puts: readonly ProgramScenario[])
   return { ...reference, results, busy, length: Math.max(reference.length, busy.to) };
 }
 
-/** In a few words, for the line of a round. */
 export function putsText(puts: readonly ProgramScenario[]): string {
   const { to } = puts[0]?.options ?? {};
   return puts.length === 0 ? "" : `; ${puts.length} puts of ${PUT_OBJECT} to ${to}`;

@@ -1,4 +1,3 @@
-/** Replays a round by its record, in one process. */
 import { RackError } from "../base/rack_error.ts";
 import { checkAllInTurns } from "../checks/all.ts";
 import type { Prepared } from "../rack/prepare.ts";
@@ -10,21 +9,19 @@ import type { ChaosFinding } from "./progress.ts";
 export interface ReplayJob {
   readonly one: Prepared;
   readonly run: Pick<RunOptions, "run" | "directory">;
-  /** Recording for checkers; absent: they found nothing in the round, and have nothing to find again. */
+  /** Absent: checkers found nothing in the round, and have nothing to find again. */
   readonly check?: "notes" | "wire";
-  /** In wall ms. */
   readonly limitMs: number;
 }
 
 export interface ReplayAnswer {
-  /** The result of the replay, or why it does not come to its end. */
   readonly came: { readonly digest: string } | { readonly endless: string };
   /** Checkers find something again; null where they were not asked. */
   readonly shows: boolean | null;
   readonly wallMs: number;
 }
 
-/** Replays a round in this process. */
+/** Replays a round by its record, in this process. */
 export async function replayRound(
   { one, run, check, limitMs }: ReplayJob,
   { signal }: { readonly signal?: AbortSignal | undefined },
@@ -38,7 +35,7 @@ export async function replayRound(
   return { came, shows, wallMs: performance.now() - began };
 }
 
-/** Runs a rack in this process. @returns its outcome, or why it does not come to its end. */
+/** Runs a rack in this process; returns why it does not come to its end, if so. */
 export async function simulate(
   prepared: Prepared,
   options: Omit<RunOptions, "trace" | "delayMsMax">,
@@ -51,7 +48,6 @@ export async function simulate(
   }
 }
 
-/** The findings of the rack's checkers, and of a user's own protocols. */
 export async function brokenPromises(
   prepared: Prepared,
   outcome: Outcome,

@@ -1,11 +1,11 @@
-/** Has processes replay what was played, while the racks of further rounds are up. */
+/** Processes replay played rounds, while the racks of further rounds are up. */
 import { commandFlags, LARGE_HEAP } from "../base/v8_flags.ts";
 import { explain } from "../rack/failure.ts";
 import { WorkerPool } from "../rack/own/worker_pool.ts";
 import { type ReplayAnswer, type ReplayJob, replayRound } from "./replay.ts";
 import type { PlayedRound, RoundResult } from "./round.ts";
 
-/** A round with the result of its replay, which should be the digest of the round. */
+/** The replay should have the digest of the round. */
 export function withReplay(
   { untold: _, ...result }: RoundResult,
   { came, shows, wallMs }: ReplayAnswer,
@@ -25,7 +25,7 @@ export function withReplay(
   };
 }
 
-/** Replays rounds by processes that each do one after the other; without any, in this one. */
+/** In processes, one round after the other in each; without any, in this one. */
 export class RoundReplays {
   readonly #processes: number;
   readonly #signal: AbortSignal | undefined;
@@ -34,7 +34,6 @@ export class RoundReplays {
   constructor(
     { processes, directory, signal }: {
       readonly processes: number;
-      /** The campaign's, which identifies the processes. */
       readonly directory: string;
       readonly signal?: AbortSignal | undefined;
     },
@@ -52,8 +51,8 @@ export class RoundReplays {
 
   /**
    * @param lane the process that replays it, from 0 on.
-   * @returns the result of the round. A round whose replay was interrupted, or failed itself, has not held: it has no
-   * result, except for findings when it was played.
+   * @returns the result of the round. A round whose replay was interrupted, or failed itself, has
+   * not held: it has no result, except for findings when it was played.
    */
   async of({ result, again }: PlayedRound, lane: number): Promise<RoundResult> {
     if (again === undefined) return result;
@@ -69,7 +68,6 @@ export class RoundReplays {
     return await this.#pool.ask<ReplayAnswer>(lane, job);
   }
 
-  /** Ends its processes. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#pool[Symbol.asyncDispose]();
   }

@@ -1,6 +1,6 @@
 /**
- * One round of chaos: takes actions on a rack of processes, heals the rack, waits for its end, and judges it; its
- * record is replayed by `replays.ts`. It is bounded in wall time and leaves no process running.
+ * One round of chaos. It is bounded in wall time and leaves no process running; `replays.ts`
+ * replays its record.
  */
 import { accessOfProcesses } from "../../fabric/bus/access.ts";
 import { type NatsServer, startNatsServer } from "../rack/nats_server.ts";
@@ -28,12 +28,10 @@ import { brokenPromises, type ReplayJob } from "./replay.ts";
 
 export interface RoundOptions {
   readonly scenario: ScenarioSource;
-  /** An existing folder of the round's own. */
   readonly directory: string;
-  /** Name on the bus, a subject token. */
   readonly run: string;
   readonly reference: Reference;
-  /** In wall ms: a rack that has not come to its end by then fails. */
+  /** A rack that has not come to its end by then fails. */
   readonly deadlineMs: number;
   /** Takes down the rack; the round then rejects with the signal's reason. */
   readonly signal?: AbortSignal;
@@ -41,7 +39,6 @@ export interface RoundOptions {
 
 interface Round {
   readonly draft: RoundDraft;
-  /** With the round's puts. */
   readonly prepared: Prepared;
   readonly actions: readonly ChaosAction[];
 }
@@ -54,8 +51,8 @@ export interface RoundResult {
   /** Why the round has no result; null where it has one. */
   readonly untold: string | null;
   /**
-   * How its record replays: `inexact` where messages were lost with their sender, `missing` where it could be replayed
-   * and was not.
+   * `inexact`: messages were lost with their sender; `missing`: the record could be replayed and
+   * was not.
    */
   readonly replay: "same" | "different" | "inexact" | "missing" | "none";
   /** The replay shows the checkers' findings; null where there is no replay or no finding. */
@@ -65,18 +62,15 @@ export interface RoundResult {
   readonly wallMs: number;
 }
 
-/** A round whose rack has come to its end, or has not in time. */
 export interface PlayedRound {
-  /** The result as long as nothing replays it. */
   readonly result: RoundResult;
-  /** The job that replays it; undefined where its record would not come to the same digest. */
+  /** Undefined where its record would not come to the same digest. */
   readonly again: ReplayJob | undefined;
 }
 
-/** Why a round that holds so far has no result. */
 const NOT_REPLAYED = "it was played, and not replayed before the campaign ended";
 
-/** Plays a round to its end. Rejects only where the command itself fails. */
+/** Rejects only where the command itself fails. */
 export async function playRound(
   { draft, prepared, puts }: Pick<Round, "draft" | "prepared"> & {
     readonly puts: readonly ProgramScenario[];
@@ -99,7 +93,6 @@ export async function playRound(
   return { result: { blows, ...judged, wallMs }, again };
 }
 
-/** Data that a replay needs besides the scenario and the timekeeper's record. */
 function recordPrograms(directory: string, programs: readonly ProgramScenario[]): void {
   const lines = programs.map((program) => `${programLine(program)}\n`).join("");
   if (lines === "") return;
@@ -117,7 +110,6 @@ interface Failed {
   readonly failure: Pick<RoundResult, "findings" | "untold">;
 }
 
-/** Runs the rack while actions are taken on it. All processes have ended when it returns. */
 async function runUnderChaos(
   { draft, prepared, actions }: Round,
   options: RoundOptions,
@@ -154,11 +146,10 @@ async function runUnderChaos(
       onStart: (rack) => {
         injector = new FaultInjector(rack, broker, psPerSecond(draft, reference));
         playing = injector.play(actions);
-        // Awaited when the rack has ended; until then it is no unhandled rejection.
         playing.catch(() => {});
       },
       onEvent: (event) => events.push(event),
-      // An action may hit when all is over: no record has that, and no report.
+      // A hit when all is over is on no record, and there is no report.
       mayLackFinal: (partition) =>
         injected().some(({ action, hit }) =>
           hit && action.kind === "kill" && action.process === partition
@@ -192,7 +183,6 @@ function failureOf(error: unknown, late: string | undefined): Failed["failure"] 
   return { findings: [], untold: text };
 }
 
-/** Longest delay of a round in wall ms, booting included. */
 const HELD_BACK_MS = 3_000;
 
 function psPerSecond({ manner }: RoundDraft, { from, length }: Reference): number {
@@ -249,8 +239,7 @@ const NO_REFERENCE: Reference = {
 };
 
 /**
- * Runs a rack as processes, without any action on it.
- * @returns why it does not come to its end, if so.
+ * As processes, without any action; returns why the rack does not come to its end, if so.
  * @throws RackError where that is unknown.
  */
 export async function runUndisturbed(

@@ -1,6 +1,6 @@
 /**
- * Decides if a run did anything that a verdict could be about: without activity every promise is kept, and the
- * verdict proves nothing.
+ * Whether a run did anything that a verdict could be about: without activity every promise is kept,
+ * and the verdict proves nothing.
  */
 import type { FinalReply } from "../../fabric/rack/assembly/run_file.ts";
 import type { AuditRecord, TimedRecord } from "../../fabric/audit.ts";
@@ -14,14 +14,14 @@ import { directoryIn, HEADER_BYTES } from "./scm_objects.ts";
 export interface Activity {
   readonly reports: readonly Pick<ReportSeen, "topic">[];
   readonly notes: readonly Pick<TimedRecord, "node" | "note">[];
-  /** A byte of some SCM was written, other than a new directory of objects. Asked last: it may read SCM. */
+  /** Asked last, as it may read SCM. */
   readonly hasWritten: () => boolean;
 }
 
 /**
- * Some host's SCM has bytes at the end that are not those of a new directory, which the service of each host makes;
- * or a cache has newer lines of it, as of a program that only stores. Statistics begin anew with each life, and a
- * host without power has none: they only reveal zeros that were written.
+ * True if some host's SCM has more at the end than a new directory, which each host's service
+ * makes, or a cache has newer lines. Statistics begin anew with each life, and a host without power
+ * has none: they only reveal zeros that were written.
  */
 export function hasWritten(
   { plan, scm }: Pick<RunRecord, "plan" | "scm">,
@@ -39,7 +39,6 @@ export function hasWritten(
   });
 }
 
-/** Bytes that are read at a time. */
 const PAGE_BYTES = 4096;
 
 function isWritten(image: ImageView, scmBytes: number): boolean {
@@ -53,8 +52,8 @@ function isWritten(image: ImageView, scmBytes: number): boolean {
 }
 
 /**
- * Bytes of SCM, from `from` on, are more than empty memory and a new directory of objects, which is a header with
- * zeros behind it.
+ * True if bytes of SCM, from `from` on, are more than empty memory and a new directory of objects:
+ * a header with zeros behind it.
  */
 export function hasContent(
   bytes: Uint8Array,
@@ -67,7 +66,7 @@ export function hasContent(
   return bytes.some((byte, i) => byte !== 0 && (i < header || i >= header + HEADER_BYTES));
 }
 
-/** Topics of hosts, cards and services, which report without a program's own doing. */
+/** They report without a program's own doing. */
 const OF_THE_RACK: ReadonlySet<string> = new Set([
   ...RESERVED_TOPICS,
   ...["recovered", "warning", "iommu-fault", "region-fenced", "region-lost", MOVED_TOPIC],
@@ -77,8 +76,8 @@ const OF_THE_RACK: ReadonlySet<string> = new Set([
 const CM_QPN = 1;
 
 /**
- * Why a run is no ground for a verdict on what a power failure leaves; undefined where something was written to
- * SCM, promised or reported.
+ * Why a verdict on what a power failure leaves has no ground; undefined where something was written
+ * to SCM, promised or reported.
  */
 export function whyNothingToKeep(activity: Activity): string | undefined {
   if (hasLeftSomething(activity)) return undefined;
@@ -87,8 +86,8 @@ export function whyNothingToKeep(activity: Activity): string | undefined {
 }
 
 /**
- * Why a run is no ground for any verdict; undefined where a program wrote, promised or reported something, wrote to its
- * log, or completed a work request of its own.
+ * Why no verdict has a ground; undefined where a program wrote, promised or reported something,
+ * wrote to its log, or completed a work request of its own.
  */
 export function whyNothingDone(activity: Activity): string | undefined {
   const { reports, notes } = activity;
@@ -109,7 +108,6 @@ function isOfProgram({ topic }: Activity["reports"][number]): boolean {
   return topic === "program-failed" || !OF_THE_RACK.has(topic);
 }
 
-/** A note of content that a power failure must leave, or may leave in part. */
 function isPromise(note: AuditRecord): boolean {
   switch (note.kind) {
     case "writes":
@@ -129,7 +127,6 @@ function isPromise(note: AuditRecord): boolean {
   }
 }
 
-/** Hosts that asked for a connection in vain, each with its first reason. */
 function refusedText(notes: Activity["notes"]): string {
   const first = new Map<string, string>();
   for (const { node, note } of notes) {

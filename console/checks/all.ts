@@ -44,10 +44,9 @@ export function checkAll(run: RunRecord): Verdict[] {
   }));
 }
 
-/** Time between turns of the event loop, in which Ctrl-C is handled. */
 const TURN_MS = 50;
 
-/** The same, beside other work of this process. @throws the signal's reason within a step after it is aborted. */
+/** @throws the signal's reason within a step after it is aborted. */
 export async function checkAllInTurns(run: RunRecord, signal?: AbortSignal): Promise<Verdict[]> {
   const verdicts: Verdict[] = [];
   let turnAt = performance.now() + TURN_MS;
@@ -67,7 +66,6 @@ export async function checkAllInTurns(run: RunRecord, signal?: AbortSignal): Pro
   return verdicts;
 }
 
-/** Steps are short: their number between two readings of the clock. */
 const STEPS_MOST = 16;
 
 async function taken(steps: CheckSteps, turn: () => Promise<void>): Promise<Finding[]> {

@@ -1,12 +1,13 @@
 /**
- * Checks the order of an RC responder's answers by the frames at its network port alone (`rocev2.md` §3.4 to §3.6):
- * each answer needs a request that has arrived; no request that arrived later was answered before; MSNs do not run
- * back; no NAK asks for confirmed packets. A frame does not contain the QPN of its sender, so the requests of an
- * answer are found by PSN and path: the UDP source port, or RoCEv1's flow label.
+ * Checks the order of an RC responder's answers by the frames at its network port alone
+ * (`rocev2.md` §3.4 to §3.6): each answer needs a request that has arrived; no request that arrived
+ * later was answered before; MSNs do not run back; no NAK asks for confirmed packets. A frame does
+ * not contain its sender's QPN, so the requests of an answer are found by PSN and path: the UDP
+ * source port, or RoCEv1's flow label.
  *
- * A program sets the PSN that a responder expects first, and connects its queue pair anew; no frame shows either. An
- * answer that is right only if the program did so is a {@link Wrong} with that condition, which the program's notes
- * settle.
+ * No frame shows the PSN that a responder expects first, or a connection made anew. An answer that
+ * is right only if a program did so is a {@link Wrong} with that condition, which the program's
+ * notes settle.
  */
 import { parseSyndrome } from "../../fabric/wire/roce/aeth.ts";
 import { GSI_QPN } from "../../fabric/wire/roce/bth.ts";
@@ -24,32 +25,26 @@ import { psnAdd, psnDistance } from "../../nodes/rnic/state/psn.ts";
 interface Arrival {
   readonly psn: number;
   readonly operation: Operation;
-  /** Last packet of its message. */
   readonly isLast: boolean;
   readonly length: number;
-  /** No packet with this PSN or a later one had arrived before it. */
   readonly isFirst: boolean;
 }
 
-/** PSNs of one connection. */
 interface Psns {
   readonly start: number;
   /** The latest PSN that has arrived, or that a READ takes. */
   newest: number;
 }
 
-/** Request packets of one peer to one queue pair of this port. */
 interface Requests {
   readonly qpn: number;
-  /** Number of the peer's connection, in the order of detection. */
   number: number;
   path: number;
   arrivals: Arrival[];
-  /** Number of the first of `arrivals`, in the order of arrival. */
   first: number;
-  /** Arrivals before this number count as duplicates, whatever their opcode. */
+  /** Arrivals before this number are duplicates, whatever their opcode. */
   duplicatesTo: number;
-  /** PSNs of the latest packet's connection, and of its neighbour: packets may arrive late. */
+  /** Of the latest packet's connection, and of its neighbour: packets may arrive late. */
   psns: Psns;
   otherPsns: Psns | undefined;
   owner: Answers | undefined;
@@ -57,18 +52,15 @@ interface Requests {
 
 interface Answers {
   requests: Requests | undefined;
-  /** Number of the first connection that was detected after the {@link Requests} of these answers. */
+  /** Connections from this number on were detected after `requests`. */
   newer: number;
-  /** Arrivals before this number are answered, or can no longer be answered. */
+  /** Arrivals before this number are answered, or cannot be answered any more. */
   position: number;
   msn: number | undefined;
-  /** The latest PSN that an answer has confirmed. */
   confirmed: number | undefined;
-  /** The value of `confirmed` before a possible new connection; it still holds if the connection is the old one. */
+  /** `confirmed` before a possible new connection; it holds if the connection is the old one. */
   forgotten: number | undefined;
-  /** PSN of the last frame of a READ's answer that is not complete. */
   reading: number | undefined;
-  /** When the first answer of this connection left. */
   since: Time | undefined;
 }
 
@@ -79,7 +71,7 @@ export interface Connects {
   readonly since: Time;
 }
 
-/** An error in an answer, which holds unless a program met this condition before. */
+/** `unless`: no error if a program met this condition before. */
 export interface Wrong {
   readonly text: string;
   readonly unless?: Connects;
@@ -93,22 +85,17 @@ interface Peer {
 
 type Step = Pick<Answers, "position" | "reading"> & { readonly confirmed: number | undefined };
 
-/** PSNs that are farther apart belong to different connections: no window is as wide. */
+/** No window is as wide: PSNs farther apart are of different connections. */
 const CONNECTION_PSNS = 2 ** 16;
-/** Unanswered packets that are remembered. */
 const ARRIVALS_MAX = 16_384;
 
-/**
- * Operations whose packets are acknowledged; one that has an answer of its own, up to its last packet. Includes the
- * messages between coherent cards, all of which are requests here.
- */
+/** For an operation with an answer of its own, its packets up to the last. */
 const ACKNOWLEDGED: ReadonlySet<Operation> = new Set(
   OPCODE_ROWS.filter(({ operation, position, direction }) =>
     direction === "request" && (ANSWERS[operation] === "acknowledge" || position === "first")
   ).map(({ operation }) => operation),
 );
 
-/** Frames of one network port of an RNIC, in the order in which the RNIC takes and sends them. */
 export class AnswerOrder {
   answers = 0;
   readonly #peers = new Map<number, Peer>();
@@ -124,7 +111,7 @@ export class AnswerOrder {
     arrive(peer, seen);
   }
 
-  /** @returns the error in the frame, which leaves at `time`. */
+  /** The error in a frame that leaves at `time`. */
   sent(frame: Uint8Array<ArrayBuffer>, time: Time): Wrong | undefined {
     const seen = decode(frame);
     if (seen === undefined) return undefined;
@@ -147,12 +134,10 @@ export class AnswerOrder {
   }
 }
 
-/** A connection was made or ended: MSNs may begin anew. */
 function forgetConnections({ answers }: Peer): void {
   for (const each of answers.values()) doubtConnection(each);
 }
 
-/** The connection may have begun anew with the same PSNs, or it goes on. */
 function doubtConnection(answers: Answers): void {
   const { confirmed, forgotten } = answers;
   if (confirmed !== undefined) {
@@ -200,7 +185,6 @@ function arrive(peer: Peer, seen: Seen): void {
   if (own.arrivals.length > ARRIVALS_MAX) forgetArrivals(own, ARRIVALS_MAX / 2);
 }
 
-/** The packet belongs to a new connection, or is a late one of the previous connection. */
 function changeConnection(peer: Peer, own: Requests, psn: number): void {
   const { psns, otherPsns } = own;
   own.otherPsns = psns;
@@ -214,7 +198,6 @@ function changeConnection(peer: Peer, own: Requests, psn: number): void {
   own.owner = undefined;
 }
 
-/** Equal for both directions of a connection. */
 function pathOf({ grh, udpSourcePort }: Seen): number {
   return grh === undefined ? udpSourcePort : grh.flowLabel;
 }
@@ -272,9 +255,9 @@ function judge(peer: Peer, seen: SeenAnswer): Wrong | undefined {
 }
 
 /**
- * The answer fits no connection known here. It may be right if the responder's queue pair was connected anew, perhaps
- * with an rq_psn above all PSNs that have arrived: then these are duplicates. Later answers are judged as if this had
- * happened.
+ * The answer may be right if the responder's queue pair was connected anew, perhaps with an rq_psn
+ * above all PSNs that have arrived: then these are duplicates. Later answers are judged as if this
+ * had happened.
  */
 function connectAnew(peer: Peer, own: Answers, seen: SeenAnswer): Connects | undefined {
   const { requests: bound, position } = own;
@@ -297,7 +280,6 @@ function connectAnew(peer: Peer, own: Answers, seen: SeenAnswer): Connects | und
   return undefined;
 }
 
-/** Requests that the answer may belong to; those on its path and without answers come first. */
 function candidates(peer: Peer, own: Answers, seen: Seen): Requests[] {
   const answered = pathOf(seen);
   const rank = ({ owner, path }: Requests) =>
@@ -306,24 +288,26 @@ function candidates(peer: Peer, own: Answers, seen: Seen): Requests[] {
     .sort((one, other) => rank(one) - rank(other));
 }
 
-/** The PSN that a responder expects which has executed nothing (its MSN is 0) and acknowledges a duplicate. */
+/**
+ * The PSN expected by a responder that has executed nothing (MSN 0) and acknowledges a duplicate.
+ */
 function rqPsnOf({ bth: { psn }, row, aeth }: Seen): number | undefined {
   if (row.operation !== "acknowledge" || aeth!.msn !== 0) return undefined;
   return parseSyndrome(aeth!.syndrome).kind === "ack" ? psnAdd(psn, 1) : undefined;
 }
 
-/** The same requests for a responder that expects `psn`: packets that arrived before it are duplicates. */
 function expectFrom(requests: Requests, psn: number): Requests {
   const { first, arrivals } = requests;
   return { ...requests, duplicatesTo: first + arrivals.length, psns: psnsFrom(psn) };
 }
 
 /**
- * Requests that fit the answer, preferably on the same path and without answers. An answering queue pair with a
- * connection takes only requests of a later one.
+ * Preferably on the same path and without answers. An answering queue pair with a connection takes
+ * only requests of a later one.
  */
 function otherRequests(peer: Peer, own: Answers, seen: Seen): Requests | undefined {
-  // With tens of thousands of queue pairs all are examined for each answer: cheap conditions come first.
+  // There may be tens of thousands of queue pairs, all examined for each answer: cheap conditions
+  // come first.
   const firstFitting = (isWanted: (requests: Requests) => boolean) =>
     peer.requests.values().find((requests) =>
       requests.number >= own.newer &&
@@ -356,12 +340,11 @@ function take(own: Answers, step: Step, { aeth, time }: SeenAnswer): void {
   Object.assign(own, step);
   own.msn = aeth?.msn ?? own.msn;
   own.since ??= time;
-  // Only duplicates ask for answered packets, and they are new arrivals.
+  // Answered packets matter only to duplicates, which are new arrivals.
   const done = own.position - requests.first;
   if (done > 256) forgetArrivals(requests, done);
 }
 
-/** The state after the answer, or its error. */
 function stepOf(own: Answers, requests: Requests, seen: Seen): Step | string {
   const { row, aeth } = seen;
   const msn = aeth?.msn;
@@ -380,7 +363,9 @@ function stepOf(own: Answers, requests: Requests, seen: Seen): Step | string {
   }
 }
 
-/** P-28: a second ACK follows the first one with its PSN, and has no other place among the answers. */
+/**
+ * P-28: a second ACK follows the first one with its PSN, and has no other place among the answers.
+ */
 function stepOfPersistence(own: Answers, requests: Requests, { bth }: Seen): Step | string {
   const { position, reading, confirmed, forgotten } = own;
   if (isAhead(requests, bth.psn)) return "confirms what has not come";
@@ -412,8 +397,8 @@ function stepOfAcknowledge(own: Answers, requests: Requests, seen: Seen): Step |
 }
 
 /**
- * An ACK takes the place of its packet's first arrival; the ACK of a duplicate takes the place of the duplicate, and
- * may confirm other packets.
+ * An ACK takes the place of its packet's first arrival; that of a duplicate takes the duplicate's,
+ * and may confirm other packets.
  */
 function stepOfAck(own: Answers, requests: Requests, psn: number): Step | string {
   const { position, confirmed } = own;
@@ -456,7 +441,7 @@ function stepOfAnswer(own: Answers, requests: Requests, seen: Seen): Step | stri
   };
 }
 
-/** A later frame of a READ's answer; its first frames are not recorded where the far end had no power. */
+/** The answer's first frames are not recorded where the far end had no power. */
 function stepOfReading(
   own: Answers,
   requests: Requests,
@@ -491,7 +476,6 @@ function find(
   return undefined;
 }
 
-/** The number after the first arrival of this PSN, or of the last one before it. */
 function behindFirst(
   { arrivals, first, duplicatesTo }: Requests,
   at: { readonly position: number; readonly psn: number },
@@ -519,7 +503,7 @@ interface SeenAnswer extends Seen {
   readonly time: Time;
 }
 
-/** Undefined for other kinds of frames, and for damaged ones, which an RNIC drops. */
+/** Undefined for damaged frames too, which an RNIC drops. */
 function decode(frame: Uint8Array<ArrayBuffer>): Seen | undefined {
   const packet = decodePacket(frame);
   return isRefusal(packet) ? undefined : { ...packet, row: opcodeRow(packet.bth.opcode)! };

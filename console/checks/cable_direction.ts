@@ -1,8 +1,3 @@
-/**
- * Frames in one direction of a cable, as both ends saw them: frames that one end has sent and the other has not yet
- * received, and frames without an explanation. It holds the frames under way and those lost, not all frames of the
- * run.
- */
 import type { FrameSeen } from "../../fabric/capture/observation.ts";
 import { lookaheadPs } from "../../fabric/rack/plan/cabling.ts";
 import { directionName } from "../../fabric/rack/plan/cable_names.ts";
@@ -12,11 +7,9 @@ import type { Time } from "../../fabric/base/time.ts";
 import { ICRC_BYTES } from "../../fabric/wire/roce/icrc.ts";
 import { type Lives, unscriptedDeaths } from "./lives.ts";
 
-/** Sent, and not received as often as faults permit. */
 interface OnItsWay {
   readonly bytes: Uint8Array;
   readonly sentAt: Time;
-  /** When its last bit has left the sender. */
   readonly endPs: Time;
   received: number;
   /** This frame, or an equal one that was sent before, has arrived: the other one may be lost. */
@@ -28,22 +21,19 @@ export interface Direction {
   readonly cable: CablePlan;
   readonly from: Endpoint;
   readonly to: Endpoint;
-  /** Any frame may be lost at any time. */
   readonly loses: boolean;
   /**
-   * Last instants of the receiver's lives that no plan has ended: frames received later count as received then,
+   * Ends of the receiver's lives outside the plan: frames received later count as received then,
    * before they were sent (`fabric/capture`, `countedOf`).
    */
   readonly lastInstants: readonly Time[];
-  /** When a fault of this cable takes frames that are being sent. */
+  /** A fault takes frames that are being sent then. */
   readonly lossy: readonly Interval[];
-  /** Maximum delay by faults. */
   readonly lateMaxPs: Time;
-  /** Serialization time of its longest frame. */
   longestPs: Time;
-  /** When the cable is cut, or an end has no power: frames under way then may be lost. */
+  /** The cable is cut, or an end has no power: frames under way may be lost. */
   readonly dark: readonly Interval[];
-  /** Effects that faults of this cable may have on a frame at any time. */
+  /** `reorders` to `copies`: effects of this cable's faults on a frame at any time. */
   readonly reorders: boolean;
   readonly corrupts: number;
   /** Damage may come with a new ICRC over it (V-08). */
@@ -52,7 +42,6 @@ export interface Direction {
   onItsWay: OnItsWay[];
 }
 
-/** Both ends included. */
 interface Interval {
   readonly from: Time;
   readonly to: Time;
@@ -64,7 +53,7 @@ export function send(direction: Direction, { frame, time, startPs, endPs }: Fram
   direction.onItsWay.push({ bytes: frame, sentAt: time, endPs, received: 0, isDoubtful: false });
 }
 
-/** Takes a frame that the far end receives. @returns its errors. */
+/** Takes a frame that the far end receives; returns its errors. */
 export function receive(direction: Direction, { frame, time }: FrameSeen): string[] {
   const { onItsWay } = direction;
   let place = onItsWay.findIndex((each) => isSame(each.bytes, frame));
@@ -95,9 +84,9 @@ export function receive(direction: Direction, { frame, time }: FrameSeen): strin
 }
 
 /**
- * The frame at `place` has arrived, and a frame with the same bytes that arrives at `time` is its duplicate or a
- * later frame: without IPv4's identification RoCEv1 sends the very bytes again. It is the later one if that can have
- * arrived, and passes no other on the way.
+ * An equal frame that arrives at `time` is a duplicate of the one at `place` or a later frame:
+ * without IPv4's identification RoCEv1 sends the very bytes again. It is the later one if that can
+ * have arrived, and passes no other on the way.
  */
 function laterAlike(direction: Direction, place: number, time: Time): number {
   const { onItsWay, cable, reorders } = direction;
@@ -111,7 +100,7 @@ function laterAlike(direction: Direction, place: number, time: Time): number {
   return place;
 }
 
-/** Frames that did not arrive although no fault may have taken them, with the time they are due. */
+/** Frames that no fault may have taken and that did not arrive, with the time they are due. */
 export function* unreceived(direction: Direction): Generator<{ sentAt: Time; dueAt: Time }> {
   for (const frame of direction.onItsWay) {
     if (frame.received > 0 || mayBeLost(direction, frame)) continue;
@@ -119,14 +108,13 @@ export function* unreceived(direction: Direction): Generator<{ sentAt: Time; due
   }
 }
 
-/** The latest arrival of a frame that is not lost. */
 function dueOf({ cable, lateMaxPs, longestPs }: Direction, { endPs }: OnItsWay): Time {
-  // A frame that is held back leaves behind the one that has overtaken it.
+  // A held frame leaves behind the one that has overtaken it.
   return endPs + cable.latencyPs + lateMaxPs + (lateMaxPs > 0 ? 2 * longestPs : 0);
 }
 
 /**
- * The frame at `place` may be lost, and the one that arrives at `time` may be a later one with the same bytes (a
+ * The frame at `place` may be lost, and the one that arrives at `time` may be a later equal one (a
  * PAUSE, a membership report): then that one counts as possibly lost as well.
  */
 function doubtNext(
@@ -158,7 +146,7 @@ function withoutOld(onItsWay: OnItsWay[]): OnItsWay[] {
   return spare <= 0 ? onItsWay : onItsWay.filter(({ received }) => received === 0 || spare-- <= 0);
 }
 
-/** The direction of a network cable that begins at the end `from`. */
+/** The direction that begins at the end `from`. */
 export function directionOf(
   plan: RackPlan,
   { index, from, lives }: {
@@ -177,7 +165,7 @@ export function directionOf(
   const countOf = (action: string) => faults.filter((fault) => fault.action === action).length;
   const intervals = (isMeant: (fault: LinkFaultPlan) => boolean) =>
     faults.filter(isMeant).map((fault) => intervalOf(fault, faults));
-  // No device detects a cut of one direction: its effect is the loss of all frames.
+  // No device detects a cut of one direction: all frames are lost.
   const isOneWay = ({ direction }: LinkFaultPlan) => direction !== "both";
   const noticeA = lookaheadPs(plan, cable, { near: a, far: b });
   const noticeB = lookaheadPs(plan, cable, { near: b, far: a });
@@ -207,7 +195,6 @@ export function directionOf(
   };
 }
 
-/** From its beginning to its own end, or to the first heal of all directions that it affects. */
 function intervalOf(fault: LinkFaultPlan, all: readonly LinkFaultPlan[]): Interval {
   const heals = all.filter(({ action, direction, at }) =>
     action === "heal" && at > fault.at && (direction === "both" || direction === fault.direction)
@@ -215,7 +202,6 @@ function intervalOf(fault: LinkFaultPlan, all: readonly LinkFaultPlan[]): Interv
   return { from: fault.at, to: Math.min(fault.until ?? Infinity, ...heals.map(({ at }) => at)) };
 }
 
-/** The longest wait of a reordered frame, unless the fault names another. */
 const HOLD_PS: Time = 100_000_000;
 
 function lateMaxOf({ action, delayPs = 0, jitterPs = 0, holdPs = HOLD_PS }: LinkFaultPlan): Time {
@@ -223,7 +209,7 @@ function lateMaxOf({ action, delayPs = 0, jitterPs = 0, holdPs = HOLD_PS }: Link
   return action === "reorder" ? holdPs : 0;
 }
 
-/** When an end of a cable has no power, or has it again and the other end has not detected that. */
+/** A failure counts until the other end has detected its end. */
 function darkOf(
   { lives }: Lives,
   { near, noticePs }: { readonly near: Endpoint; readonly noticePs: Time },
@@ -236,12 +222,11 @@ function darkOf(
 export function isSame(x: Uint8Array, y: Uint8Array): boolean {
   if (x === y) return true;
   if (x.length !== y.length) return false;
-  // From the end: headers of successive frames are alike, their check sums are not.
+  // From the end: successive frames have like headers, and different check sums.
   for (let i = x.length - 1; i >= 0; i--) if (x[i] !== y[i]) return false;
   return true;
 }
 
-/** Index of the frame from which faults have made this one: the most similar one; −1: none. */
 function damagedPlace({ onItsWay, corrupts, seals }: Direction, frame: Uint8Array): number {
   let least = corrupts + 1, place = -1;
   for (const [i, { bytes }] of onItsWay.entries()) {
@@ -253,7 +238,7 @@ function damagedPlace({ onItsWay, corrupts, seals }: Direction, frame: Uint8Arra
   return place;
 }
 
-/** Number of bits that differ, Infinity for different lengths; without the ICRC where faults seal it. */
+/** Infinity for different lengths; without the ICRC where faults seal it. */
 function flippedBits(x: Uint8Array, y: Uint8Array, seals: boolean): number {
   if (x.length !== y.length) return Infinity;
   const end = seals ? x.length - ICRC_BYTES : x.length;

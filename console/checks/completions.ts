@@ -1,6 +1,6 @@
 /**
- * P-30 and P-41, last part: each work request completes once, in the order of its queue, and no write is
- * confirmed twice. Judged by the posts and completions in audit records.
+ * P-30 and P-41, last part: each work request completes once, in the order of its queue, and no
+ * write is confirmed twice. Judged by audit records.
  */
 import { rnicName } from "../../fabric/rack/plan/names.ts";
 import type {
@@ -58,7 +58,6 @@ function isOfQueue(note: AuditRecord): note is QueueRecord {
     note.kind === "resumed" || note.kind === "moved";
 }
 
-/** @returns the error of a note about a write. */
 function wrongState(
   known: Map<string, "written" | "persistent">,
   { by, note }: TimedRecord,
@@ -82,19 +81,14 @@ interface Request {
   readonly signaled: boolean;
 }
 
-/** The card that a queue's number belongs to, which the host stands for if it is the first. */
 function rnicOf(host: string, { rnic = 0 }: QueueRecord): string {
   return rnic === 0 ? host : rnicName(host, rnic);
 }
 
-/** Queues of all hosts, with the outstanding requests of each. */
 class Queues {
-  /** Oldest first. */
   readonly #outstanding = new Map<string, Request[]>();
-  /** Queue pairs that a failed completion has taken to an error. */
   readonly #failed = new Set<string>();
 
-  /** @returns the error of a note about a queue. */
   take(node: string, note: QueueRecord): string | undefined {
     const { qpn } = note, host = rnicOf(node, note);
     switch (note.kind) {
@@ -117,7 +111,7 @@ class Queues {
     }
   }
 
-  /** The outstanding requests are the same, in the same order, under other numbers. */
+  /** The outstanding requests stay, in order, under other numbers. */
   #move(key: string, { wqes, queue, qpn }: MovedRecord): string | undefined {
     const outstanding = this.#outstanding.get(key) ?? [];
     if (wqes.length !== outstanding.length) {

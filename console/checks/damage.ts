@@ -1,15 +1,14 @@
 /**
- * V-08: damage that faults inside machines may do to data without a promise. A bit that flips on the way
- * into memory is wrong until the message is written again, and the power may fail between. Promised data has
- * to be right in spite of faults.
+ * V-08: damage by faults inside machines to data without a promise. A bit that flips on the way
+ * into memory is wrong until the message is written again, and the power may fail between. Promised
+ * data has to be right in spite of faults.
  */
 import type { RackPlan } from "../../fabric/rack/plan/plan.ts";
 import { maskOf, type Part, partOf, UNIT_BYTES, type WriteOrder } from "./values.ts";
 
 export interface Damage {
-  /** Faults that flip a bit of a packet's data, at most one each. */
+  /** Each flips a bit of one packet's data at most. */
   readonly faults: number;
-  /** Cells that hold one value whatever is written: offset and bit. */
   readonly stuck: readonly { readonly offset: number; readonly bit: number }[];
 }
 
@@ -30,22 +29,20 @@ export function damageOf(plan: RackPlan, host: string): Damage | undefined {
   return { faults, stuck };
 }
 
-/** The least number of flipped bits, by the number of damaged writes; Infinity: none is enough. */
+/** By number of damaged writes: the fewest flipped bits; Infinity: that number is not enough. */
 type Flips = Float64Array;
 
-/** A way in which the free bytes can have got their content. */
 interface Way {
   readonly flips: Flips;
-  /** The number of next writes that were tried on it. */
   tried: number;
 }
 
 const MASKS = 1 << UNIT_BYTES, DAMAGED_MOST = UNIT_BYTES;
 
 /**
- * Decides if a unit may have a value in which writes without a promise are damaged. It goes backwards in time as
- * `reaches` does, over all sets of free bytes, of which there are 256: so its time grows as the number of writes. A
- * fault hits each packet's data once: of every write, and of one that goes on within the eight bytes.
+ * True for a value that damaged writes without a promise can have left. Goes backwards in time as
+ * `reaches` does, over all 256 sets of free bytes: its time grows as the number of writes. A fault
+ * hits each packet's data once: of every write, and of one that goes on within the eight bytes.
  * @param unit offset of the eight bytes, which all writes of `order` touch.
  */
 export function isDamaged(
@@ -60,7 +57,6 @@ export function isDamaged(
   for (const { offset, bit } of stuck) {
     if (offset >= unit && offset < unit + UNIT_BYTES) cells[offset - unit]! |= 1 << bit;
   }
-  /** By set of free bytes. */
   let ways = new Map<number, Way>([[0, { flips: flipsFrom(0), tried: 0 }]]);
   const waiting: Part[] = [];
   for (let settled = promised.length;; settled--) {
@@ -70,7 +66,6 @@ export function isDamaged(
     if (last === undefined) break;
     const promise = partOf(last, unit), after = new Map<number, Way>();
     for (const [free, { flips, tried }] of ways) {
-      // A promised write has to be right in spite of faults.
       if (flippedBits(promise, { found, free }) > 0) continue;
       const now = free | maskOf(promise);
       least(after, now, { flips, tried: now === free ? tried : 0 });
@@ -92,7 +87,6 @@ function flipsFrom(bits: number): Flips {
   return flips;
 }
 
-/** Lets any of the writes be the last one before those that are applied, each as often as it frees more bytes. */
 function spread(
   ways: Map<number, Way>,
   waiting: readonly Part[],
@@ -120,7 +114,6 @@ function spread(
   }
 }
 
-/** Adds a way to a set of free bytes: a better one has to be tried with every write again. */
 function least(ways: Map<number, Way>, free: number, { flips, tried }: Way): void {
   const known = ways.get(free);
   if (known === undefined) {
@@ -136,7 +129,6 @@ function least(ways: Map<number, Way>, free: number, { flips, tried }: Way): voi
   known.tried = isBetter ? 0 : Math.min(known.tried, tried);
 }
 
-/** Bits of a write's bytes that differ from those found, except free bytes and cells that are stuck. */
 function flippedBits(
   { begin, end, bytes }: Pick<Part, "begin" | "end" | "bytes">,
   { found, free, cells }: {

@@ -1,4 +1,3 @@
-/** When bytes became persistent on the hosts of a run in one process. */
 import type { MemoryLog } from "../../nodes/host/memory/memory_log.ts";
 import type { Life } from "./lives.ts";
 import type { RunRecord } from "./run_record.ts";
@@ -6,9 +5,8 @@ import type { RunRecord } from "./run_record.ts";
 type DurableAt = NonNullable<RunRecord["durable"]> extends Iterable<infer At> ? At : never;
 
 export interface DurableLog {
-  /** For each host that loses its power: when bytes became persistent, each instant once. */
   readonly durable: readonly DurableAt[];
-  /** Observes a host's memory; undefined for a host that keeps its power. */
+  /** Undefined for a host that keeps its power. */
   readonly memoryLog: (host: string) => MemoryLog | undefined;
 }
 

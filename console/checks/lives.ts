@@ -1,15 +1,12 @@
-/** When each node of a run had power. */
 import type { Time } from "../../fabric/base/time.ts";
 import type { FaultPlan, RackPlan } from "../../fabric/rack/plan/plan.ts";
 import { firstPlace } from "./values.ts";
 
-/** An interval in which a node has power: from `from` on, before `to`. */
 export interface Life {
   readonly from: Time;
   readonly to: Time;
 }
 
-/** The lives of a plan's nodes, by the power failures and returns that happened. */
 export function livesOf(plan: RackPlan, faults: readonly FaultPlan[]): Map<string, Life[]> {
   const lives = new Map<string, Life[]>();
   for (const { name } of plan.nodes) lives.set(name, [{ from: 0, to: Infinity }]);
@@ -29,7 +26,7 @@ export interface Lives {
   readonly lives: ReadonlyMap<string, readonly Life[]>;
 }
 
-/** Number of the life in which something happens at `time`; −1 where the node has no power then. */
+/** Number of the life at `time`; −1: the node has no power then. */
 export function lifeAt(run: Lives, node: string, time: Time): number {
   const lives = run.lives.get(node) ?? [];
   const place = firstPlace(lives.length, (i) => lives[i]!.to > time);
@@ -37,7 +34,7 @@ export function lifeAt(run: Lives, node: string, time: Time): number {
 }
 
 /**
- * Power failures of a node that no plan caused: its process was killed, and messages that it had sent
+ * Power failures of a node outside the plan: its process was killed, and messages that it had sent
  * before, however long, may be lost with it.
  */
 export function unscriptedDeaths({ faults }: RackPlan, { lives }: Lives, node: string): Time[] {

@@ -5,7 +5,9 @@ import { drained, inSteps, type Steps } from "./run_record.ts";
 import { flushedWriteSteps, unknownUnits } from "./shared/flushed.ts";
 import { firstPlace, type Instant, type NotedWrite, UNIT_BYTES } from "./values.ts";
 
-/** All declared writes of a run, and stores to shared regions in SCM, in the order of their posting. */
+/**
+ * All declared writes of a run, and stores to shared regions in SCM, in the order of their posting.
+ */
 export function notedWrites(
   notes: readonly TimedRecord[],
   options: { readonly claims: boolean; readonly lives: Lives["lives"] },
@@ -13,7 +15,6 @@ export function notedWrites(
   return drained(notedWriteSteps(notes, options));
 }
 
-/** The same, in steps. */
 export function* notedWriteSteps(
   notes: readonly TimedRecord[],
   { claims, lives }: { readonly claims: boolean; readonly lives: Lives["lives"] },
@@ -53,15 +54,14 @@ export function* notedWriteSteps(
   return [...writes, ...stores].sort((x, y) => x.issued.order - y.issued.order);
 }
 
-/** A range of SCM that a host's service gave back, or that was changed in a way that no record tells. */
+/** Given back by a host's service, or changed in a way that no record tells. */
 export interface FreedRange {
   readonly from: number;
   readonly to: number;
-  /** Place among all notes. */
   readonly order: number;
 }
 
-/** By host: a large rack has many hosts and notes. */
+/** By host, as a large rack has many hosts and notes. */
 export function* freedRanges(notes: readonly TimedRecord[]): Steps<Map<string, FreedRange[]>> {
   const freed = new Map<string, FreedRange[]>();
   const add = (host: string, range: FreedRange) => {
@@ -78,9 +78,7 @@ export function* freedRanges(notes: readonly TimedRecord[]): Steps<Map<string, F
   return freed;
 }
 
-/** The last of some freed ranges that has a byte of a unit. */
 export class LastFreed {
-  /** Units [from, next one's from), ascending: the order of the last range over them, −1 where there is none. */
   readonly #spans: readonly { readonly from: number; readonly order: number }[];
 
   /** @param ranges by their order. */
@@ -92,7 +90,10 @@ export class LastFreed {
     const edges = [...new Set(units.flatMap(({ from, to }) => [from, to]))].sort((x, y) => x - y);
     const spans = edges.map((from) => ({ from, order: -1 }));
     const places = new Map(edges.map((edge, i) => [edge, i]));
-    /** By span: the next one that may have no range yet. So each is set once, by the last of its ranges. */
+    /**
+     * By span: the next one that may have no range yet, so each is set once, by the last of its
+     * ranges.
+     */
     const next = Int32Array.from({ length: edges.length + 1 }, (_, i) => i);
     const open = (i: number) => {
       while (next[i] !== i) i = next[i] = next[next[i]!]!;

@@ -1,6 +1,7 @@
 /**
- * P-41: everything that was confirmed persistent survives, whole, and SCM has no bytes that no program wrote. The
- * check uses audit records at the time of a confirmation, so programs that are killed before a report count.
+ * P-41: everything that was confirmed persistent survives, whole, and SCM has no bytes that no
+ * program wrote. Programs that are killed before a report count, as audit records are made at the
+ * confirmation.
  */
 import { areEqual } from "../base/bytes.ts";
 import { type Damage, damageOf, isDamaged } from "./damage.ts";
@@ -41,13 +42,10 @@ export const persistence = checkerOf({
 });
 
 interface Noted {
-  /** The check adds the promises that follow from their order. */
   readonly writes: readonly NotedWrite[];
-  /** Number of them that a confirmation promised. */
   readonly promised: number;
 }
 
-/** The notes that a check, its subjects and its text share, made anew for a record that has grown. */
 const NOTED = new WeakMap<RunRecord, { readonly count: number; readonly noted: Noted }>();
 
 function* notedIn(run: RunRecord): Steps<Noted> {
@@ -87,7 +85,7 @@ function* checkSteps(run: RunRecord): CheckSteps {
   return findings;
 }
 
-/** A write to a host that is not in the rack is a finding; a host without known SCM is not judged. */
+/** A host outside the rack is a finding; one without known SCM is not judged. */
 function strayWrites(run: RunRecord, host: string, [first]: readonly NotedWrite[]): Finding[] {
   const isHost = run.plan.nodes.some(({ name, kind }) => name === host && kind === "host");
   if (isHost || first === undefined) return [];
@@ -101,7 +99,6 @@ interface Scm {
   readonly freed: LastFreed;
 }
 
-/** Whole units [from, to) that the same writes touch, each of them all or the same part of it. */
 interface ByteRange {
   readonly from: number;
   readonly to: number;
@@ -116,7 +113,6 @@ function up(offset: number): number {
   return down(offset + UNIT_BYTES - 1);
 }
 
-/** All SCM that declared writes touch, cut where they begin and end. */
 function* byteRangesOf(writes: readonly NotedWrite[]): Steps<Iterable<ByteRange>> {
   const edges = new Set<number>();
   yield* inSteps(writes, ({ from, to }) => {
@@ -128,8 +124,8 @@ function* byteRangesOf(writes: readonly NotedWrite[]): Steps<Iterable<ByteRange>
 }
 
 /**
- * Together the ranges have no more writes than all writes have units: for any overlap, the work for each write of
- * each range is at most linear in the bytes that were noted.
+ * Together the ranges have no more writes than all writes have units: for any overlap, the work for
+ * each write of each range is at most linear in the bytes that were noted.
  * @param edges ascending.
  * @param waiting ascending by their begin.
  */
@@ -151,7 +147,6 @@ function* rangesBetween(
   }
 }
 
-/** Bytes of a range in one step; each may need all writes to it. */
 const STEP_BYTES = 64 * UNIT_BYTES;
 
 function* judge(scm: Scm, range: ByteRange): CheckSteps {
@@ -179,10 +174,7 @@ function* judge(scm: Scm, range: ByteRange): CheckSteps {
   return merged(findings);
 }
 
-/**
- * The writes decide the content of eight bytes: after they were given back, only a later promise about all of them
- * does.
- */
+/** Eight bytes that were given back are judged only by a later promise about all of them. */
 function isJudged({ freed }: Scm, at: number, writes: readonly NotedWrite[]): boolean {
   const end = at + UNIT_BYTES, last = freed.orderAt(at);
   return last < 0 ||
@@ -192,8 +184,8 @@ function isJudged({ freed }: Scm, at: number, writes: readonly NotedWrite[]): bo
 }
 
 /**
- * Contents each unit of which is allowed by itself: the last promise; without a promise, zeros and each write's
- * bytes. So most units do not need the order of all writes ({@link reaches}).
+ * Contents each unit of which is allowed by itself: the last promise; without a promise, zeros and
+ * each write's bytes. Most units need no order of all writes ({@link reaches}).
  */
 function plainContents({ from, to, writes }: ByteRange): Uint8Array[] {
   const last = writes.findLast(({ promised }) => promised !== undefined);
@@ -230,10 +222,8 @@ function breach(scm: Scm, unit: Unit): Finding {
   };
 }
 
-/** Number of the latest promises that are tried as the broken one: each needs all writes. */
 const LOST_TRIED = 32;
 
-/** The broken promise: of the last write that cannot be below the bytes that were found. */
 function lostPromise({ at, writes, found }: Unit): string {
   const promised = writes.filter((write) => write.promised !== undefined)
     .toSorted((x, y) => y.promised!.order - x.promised!.order);
@@ -254,7 +244,6 @@ function namesOf(writes: readonly NotedWrite[]): string {
   return names.join(", ") + (writes.length > 4 ? ` and ${writes.length - 4} others` : "");
 }
 
-/** One finding for adjacent units that are wrong in the same way. */
 function merged(findings: readonly Finding[]): Finding[] {
   const all: Finding[] = [];
   for (const finding of findings) {
@@ -271,10 +260,8 @@ function kindOf({ text }: Finding): string {
   return /is (lost|torn|from nowhere)/.exec(text)?.[1] ?? "";
 }
 
-/** Write → a later write that needs it. */
 const BEHIND = new WeakMap<NotedWrite, NotedWrite>();
 
-/** Promises the writes before one that is promised, or found. */
 function* promiseWhatIsBehind(scm: Scm, writes: readonly NotedWrite[]): Generator<void, void> {
   if (writes.every(({ after }) => after.length === 0)) return;
   const ranges: ByteRange[] = [];
@@ -296,23 +283,22 @@ function* promiseWhatIsBehind(scm: Scm, writes: readonly NotedWrite[]): Generato
   }
 }
 
-/** Conclusions from one unit's bytes on the writes to it. */
 interface FoundUnit {
   readonly open: readonly Uint8Array[];
-  /** By {@link open}: writes without which the value might not be there; undefined: no writes make it. */
+  /**
+   * By {@link open}: writes without which the value might not be there; undefined: no writes make
+   * it.
+   */
   readonly needed: readonly (ReadonlySet<NotedWrite> | undefined)[];
 }
 
-/** Conclusions from a range's bytes so far. */
 interface FoundRange {
   readonly order: WriteOrder;
   readonly units: Map<number, FoundUnit>;
 }
 
-/** Decides if memory has bytes that only one write can have left. */
 class FoundWrites {
   readonly #scm: Scm;
-  /** Ascending; with all writes to them, each in the order of their posting. */
   readonly #ranges: readonly ByteRange[];
   readonly #found = new Map<ByteRange, FoundRange>();
 
@@ -337,7 +323,6 @@ class FoundWrites {
     return false;
   }
 
-  /** A write is promised now, which changes the conclusions from the ranges that it touches. */
   forget(write: NotedWrite): void {
     for (const range of this.#rangesOf(write)) this.#found.delete(range);
   }

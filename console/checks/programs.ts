@@ -1,4 +1,3 @@
-/** Checks that the programs of a run ran through. */
 import { formatTime } from "../../fabric/base/time.ts";
 import type { UnfinishedProgram } from "../../fabric/node.ts";
 import type { ReportSeen } from "./run_record.ts";
@@ -13,7 +12,7 @@ export function failuresOf(reports: readonly Report[]): string[] {
   });
 }
 
-/** Why a program failed. A result with its progress, after a fault of the rack, is no failure. */
+/** A result with its progress, after a fault of the rack, is no failure. */
 function failureOf(topic: string, value: unknown): string | undefined {
   const { program, object, message, status, error, reason, refused } = Object(value) as Record<
     string,
@@ -23,7 +22,6 @@ function failureOf(topic: string, value: unknown): string | undefined {
   if (topic === "unfinished") return unfinishedText(value as UnfinishedProgram);
   const hasBegun = (program === "put" || program === "append") && object !== undefined;
   if (topic !== "result") return undefined;
-  // A program that reports what `connect` has answered.
   if (typeof refused === "string") return `its connection was refused: ${refused}: ${reason}`;
   const neverBegan = status === "failed" && !hasBegun;
   return neverBegan ? String(error ?? reason ?? "it says that it failed, and not why") : undefined;

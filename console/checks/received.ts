@@ -1,7 +1,7 @@
 /**
- * Messages in the receive buffers of a host that lost power (`receive: scm`): a SEND that was promised to be
- * persistent stays there until the host's service stores it in its object. Decodes
- * the buffers from the bytes in SCM, and shares no code with that service.
+ * A SEND that was promised to be persistent stays in the receive buffers (`receive: scm`) of a host
+ * that lost power until the host's service stores it in its object. Shares no code with that
+ * service.
  */
 import { viewOf } from "../../fabric/base/slab.ts";
 import type { RackPlan } from "../../fabric/rack/plan/plan.ts";
@@ -9,9 +9,8 @@ import { CRC_START, crcUpdate } from "../../fabric/wire/roce/icrc.ts";
 import type { ImageView } from "./run_record.ts";
 import { entriesIn, type FoundEntry, objectsIn } from "./scm_objects.ts";
 
-/** Type of a pending message. */
 const PENDING_TYPE = 0x5b;
-/** Header of a pending message, whose last four bytes are its CRC; header of an area, before its slots. */
+/** The last four bytes of a pending message's header are its CRC. */
 const HEADER_BYTES = 40, CRC_AT = 36, SLOTS_AT = 64;
 
 interface Write {
@@ -19,7 +18,6 @@ interface Write {
   readonly data: Uint8Array;
 }
 
-/** Whole messages of an area, in order, from the first that is not stored yet. */
 function* pendingMessagesIn(image: ImageView, { name, offset, length }: FoundEntry) {
   const word = viewOf(image.read(offset, offset + 8));
   const epoch = word.getUint32(0);
@@ -58,7 +56,9 @@ function writesIn(image: ImageView, scmBytes: number): Write[] {
   );
 }
 
-/** The writes that the host's service will make from its receive buffers; none where they are in DRAM. */
+/**
+ * Writes that the host's service will make from its receive buffers; none where they are in DRAM.
+ */
 export function receivedIn(
   plan: RackPlan,
   { host, image }: { readonly host: string; readonly image: ImageView },

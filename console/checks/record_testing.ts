@@ -59,7 +59,7 @@ export function recordOf(
   };
 }
 
-/** What a checker finds in a record, as texts. */
+/** A checker's findings in a record, as texts. */
 export function findingsOf(checker: Checker, parts: Parameters<typeof recordOf>[0]): string[] {
   return checker.check(recordOf(parts)).map(({ text }) => text);
 }

@@ -39,7 +39,7 @@ function durableIn(run: RunRecord): number {
   return drained(lastNotes(run)).reduce((sum, { durable }) => sum + durable, 0);
 }
 
-/** The last note, and so the highest count, of each log since it was begun. */
+/** The last note of each log since it was begun has the highest count. */
 function* lastNotes({ plan, notes, claims = false }: RunRecord): Steps<LogRecord[]> {
   const last = new Map<string, LogRecord>();
   const begun = new Map<string, number>();
@@ -57,12 +57,11 @@ function* lastNotes({ plan, notes, claims = false }: RunRecord): Steps<LogRecord
   return [...last.values()];
 }
 
-/** Logs of one name at other hosts are other logs. */
 function nameOf({ log, replicas }: LogRecord): string {
   return `${log} at ${replicas.map(({ host }) => host).toSorted()}`;
 }
 
-/** A client without the option to begin a log anew may not give up what was durable. */
+/** Without the option a client may not give up what was durable. */
 function mayBeginAnew({ nodes }: RunRecord["plan"], node: string): boolean {
   return nodes.some(({ name, kind, config }) =>
     name === node && kind === "host" &&
@@ -111,7 +110,6 @@ function scanOf(
   return scanLog({ name, recordBytes, slots: bytes.length / size }, bytes);
 }
 
-/** CRC of the first payloads of the log that these replicas make; undefined: it has fewer. */
 function crcOfFirst(durable: number, scans: readonly LogScan[]): number | undefined {
   const payloads = new PayloadCount();
   for (const record of chooseLog(scans)) {

@@ -8,12 +8,11 @@ import type { ImageView } from "./run_record.ts";
 
 export const HEADER_BYTES = 16;
 const DIRECTORY_BYTES = 65_536, ALIGNMENT = 256;
-/** Bytes of a directory in one read: a read costs more than its bytes. */
+/** A read costs more than its bytes. */
 const READ_BYTES = 4096;
 export const ENTRY_BYTES = 128;
 /** "RCKM", then the version. */
 export const MAGIC = 0x5243_4b4d, VERSION = 1;
-/** By the two highest bits of the word that has the generation, too. */
 const STATES = ["complete", "pending", "incomplete", "pending"] as const;
 const GENERATION_BITS = 30;
 
@@ -25,7 +24,7 @@ export interface FoundEntry {
   readonly length: number;
 }
 
-/** Where the directory is: undefined where the SCM has none. */
+/** Undefined where the SCM has no directory. */
 export function directoryIn(
   image: Pick<ImageView, "read" | "touches">,
   scmBytes: number,
@@ -43,7 +42,7 @@ export function directoryIn(
   return undefined;
 }
 
-/** The content of an entry's bytes: `end` where none was ever written there, undefined for a free one. */
+/** `end`: nothing was ever written there; undefined: a free entry. */
 export function entryIn(bytes: Uint8Array): FoundEntry | "end" | undefined {
   if (bytes.every((byte) => byte === 0)) return "end";
   const view = viewOf(bytes);
@@ -58,7 +57,7 @@ export function entryIn(bytes: Uint8Array): FoundEntry | "end" | undefined {
   };
 }
 
-/** All valid entries, those of replaced objects and of replacements included. */
+/** Includes those of replaced objects and of replacements. */
 export function* entriesIn(image: ImageView, scmBytes: number): Generator<FoundEntry> {
   const directory = directoryIn(image, scmBytes);
   if (directory === undefined) return;

@@ -1,7 +1,8 @@
 /**
- * C-09: nothing is lost by an orderly shutdown. A shutdown with too little time shows at its power failure: the host
- * has not reported before it that all is written back. Its last report has the remaining work.
+ * C-09: nothing is lost by an orderly shutdown. A shutdown with too little time shows at its power
+ * failure: the host has not reported that all is written back.
  */
+import type { ShutdownStep } from "../../nodes/host/shutdown.ts";
 import { formatTime, type Time } from "../../fabric/base/time.ts";
 import type { ShutdownPlan } from "../../fabric/rack/plan/plan.ts";
 import { countOf, FINDINGS_MAX } from "./finding.ts";
@@ -39,7 +40,6 @@ function plannedIn({ nodes }: RunRecord["plan"]): Planned[] {
   );
 }
 
-/** Those whose host had power from their begin until the plan turned it off, by host. */
 function shutdownsOf(run: RunRecord): Planned[] {
   return plannedIn(run.plan).filter(({ host, at, offAt }) =>
     run.lives.get(host)?.[lifeAt(run, host, at)]?.to === offAt &&
@@ -67,7 +67,6 @@ function isOfShutdown({ topic }: ReportSeen): boolean {
   return topic === "shutdown" || topic === "shutdown-step";
 }
 
-/** @param seen the host's reports on its shutdowns. */
 function* lateTexts(
   { host, at, offAt }: Planned,
   seen: { readonly reports: readonly ReportSeen[]; readonly faultAt: Time },
@@ -78,18 +77,19 @@ function* lateTexts(
   const ended = reports.find(({ topic }) => topic === "shutdown");
   if (ended === undefined) {
     const step = reports.findLast(({ topic }) => topic === "shutdown-step");
-    yield `${host}: ${lateText({ at, offAt }, step?.value)}`;
+    yield `${host}: ${lateText({ at, offAt }, step?.value as ShutdownStep | undefined)}`;
     return;
   }
   const { failed } = Object(ended.value) as { readonly failed?: readonly string[] };
-  // A card or a cable that failed before destroys the data that it alone had: the loss is reported by range.
+  // A card or a cable that failed before destroys the data that it alone had: the loss is reported
+  // by range.
   if (seen.faultAt < ended.time) return;
   for (const why of failed ?? []) {
     yield `${host}: its shutdown at ${formatTime(at)} has not given a region back: ${why}`;
   }
 }
 
-function lateText({ at, offAt }: ShutdownPlan, step: unknown): string {
+function lateText({ at, offAt }: ShutdownPlan, step: ShutdownStep | undefined): string {
   return `its shutdown at ${formatTime(at)} had ${
     formatTime(offAt - at as Time)
   } and did not end: ` +
@@ -97,21 +97,17 @@ function lateText({ at, offAt }: ShutdownPlan, step: unknown): string {
 }
 
 /** Which step of a shutdown had not ended. @param step the value of its last `shutdown-step`, if there is one. */
-export function undoneText(step: unknown): string {
-  const { step: name, programs, regions, lines } = Object(step) as Record<string, unknown>;
-  switch (name) {
+export function undoneText(step: ShutdownStep | undefined): string {
+  switch (step?.step) {
     case "end-programs":
-      return `its ${countOf(Number(programs), "program")} had ended`;
-    case "give-back":
-      return `it had given back ${named(regions)}`;
+      return `its ${countOf(step.programs, "program")} had ended`;
+    case "give-back": {
+      const what = step.regions.length === 1 ? "region" : "regions";
+      return `it had given back its shared ${what} ${step.regions.join(", ")}`;
+    }
     case "write-back":
-      return `it had written back the last ${countOf(Number(lines), "line")} of SCM`;
-    default:
+      return `it had written back the last ${countOf(step.lines, "line")} of SCM`;
+    case undefined:
       return "its shutdown had begun";
   }
-}
-
-function named(regions: unknown): string {
-  const names = Array.isArray(regions) ? regions.map(String) : [];
-  return `its shared ${names.length === 1 ? "region" : "regions"} ${names.join(", ")}`;
 }

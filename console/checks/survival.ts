@@ -5,7 +5,6 @@
 import type { Ends } from "../../nodes/host/programs/common/ends.ts";
 import { areEqual } from "../base/bytes.ts";
 
-/** The result of `put`, as far as checks and reports need it. */
 export interface PutResult extends Ends {
   readonly program: "put";
   readonly status: "done" | "failed";
@@ -17,20 +16,19 @@ export interface PutResult extends Ends {
   readonly bytes: number;
   /** P-02 */
   readonly flow: 1 | 2;
-  /** The method's last completion promises persistence at this responder. */
+  /** By the method's last completion, at this responder. */
   readonly promises: boolean;
   /** Byte ranges [from, to) of the file. */
   readonly confirmed: ReadonlyArray<readonly [from: number, to: number]>;
   readonly confirmedMessages: number;
-  /** Byte ranges whose writes completed: no promise (P-12). */
+  /** Completed writes, as byte ranges: no promise (P-12). */
   readonly written: ReadonlyArray<readonly [from: number, to: number]>;
   /** Completions of no outstanding request. */
   readonly unexpected: number;
   readonly object: { readonly name: string; readonly scmOffset: number; readonly length: number };
-  /** Its state as the object of its name; absent where it has not become that. */
+  /** As the object of its name; absent where it has not become that. */
   readonly stored?: "complete" | "incomplete";
   readonly requests: Readonly<Record<string, number>>;
-  /** Of a method that has its writes checked. */
   readonly verified?: VerifiedResult;
   readonly latencyPs:
     | { readonly median: number; readonly p99: number; readonly max: number }
@@ -47,11 +45,9 @@ export function isPutResult(value: unknown): value is PutResult {
     (value as Partial<PutResult>).object !== undefined;
 }
 
-/** A byte that was reported persisted and is not there. */
 export interface Loss {
   readonly host: string;
   readonly object: string;
-  /** First byte of the file that differs. */
   readonly offset: number;
   readonly found: number;
   readonly expected: number;
@@ -88,15 +84,13 @@ export function isIntact(file: Uint8Array, survived: Uint8Array): boolean {
   return areEqual(file, survived);
 }
 
-/** The result of verification. */
 export interface VerifiedResult {
   /** V-04; `compare` where the program compares itself. */
   readonly level: string;
-  /** Messages that were found to be damaged, by how. */
   readonly caught: Readonly<Record<string, number>>;
   readonly rewrites: number;
   /** V-05 */
   readonly skipped: number;
-  /** Byte ranges [from, to) of the file that the verification found in memory. */
+  /** Byte ranges [from, to) of the file that were verified in memory. */
   readonly looked: ReadonlyArray<readonly [from: number, to: number]>;
 }

@@ -1,20 +1,17 @@
 /**
- * Frames inside a switch, as seen at its ports in one life: it has received each frame that it forwards, with the
- * same bytes, and forwards it once to each port at most. It may mark a frame (ECN) or drop it. Frames of its own
- * (PAUSE, membership reports, routes) are no RoCE and are not checked.
+ * Frames inside a switch, in one life: it has received each frame that it forwards, with the same
+ * bytes, and forwards it once to each port at most. It may mark a frame (ECN) or drop it. Its own
+ * frames (PAUSE, membership reports, routes) are no RoCE and are not checked.
  */
 import { viewOf } from "../../fabric/base/slab.ts";
 import type { Time } from "../../fabric/base/time.ts";
 import { frameOpcode } from "../../fabric/wire/roce/frame_peek.ts";
 import { ICRC_BYTES } from "../../fabric/wire/roce/icrc.ts";
 
-/** A frame received, and not yet forwarded as often as it may be. */
 interface Inside {
   readonly bytes: Uint8Array;
   readonly since: Time;
-  /** The ingress port, which is no egress port. */
   readonly from: number;
-  /** Egress ports so far. */
   readonly to: number[];
 }
 
@@ -23,7 +20,7 @@ interface Passing {
   readonly time: Time;
 }
 
-/** Frames that are remembered: dropped ones stay, and multicasts that not all ports forward. */
+/** Dropped frames stay, and multicasts that not all ports forward. */
 const INSIDE_MAX = 65_536;
 
 /** A congestion mark changes IPv4's second byte and its checksum. */
@@ -32,10 +29,8 @@ const CONGESTION_BITS = 3;
 
 export class SwitchLedger {
   readonly #ports: number;
-  /** By ICRC: few frames have the same one. */
   readonly #inside = new Map<number, Inside[]>();
   #count = 0;
-  /** Frames were forgotten: the origin of a frame may be unknown. */
   #hasForgotten = false;
 
   constructor(ports: number) {
@@ -56,7 +51,7 @@ export class SwitchLedger {
     this.#count++;
   }
 
-  /** @returns true if the switch has received it. */
+  /** True if the switch has received the frame. */
   send(bytes: Uint8Array, { port, time }: Passing): boolean {
     if (frameOpcode(bytes) < 0 || this.#hasForgotten) return true;
     const key = keyOf(bytes);
@@ -84,7 +79,6 @@ function keyOf(bytes: Uint8Array): number {
   return viewOf(bytes).getUint32(bytes.length - ICRC_BYTES);
 }
 
-/** `sent` equals `taken`, or `taken` with a congestion mark. */
 function isForwarded(taken: Uint8Array, sent: Uint8Array): boolean {
   if (taken === sent) return true;
   if (taken.length !== sent.length) return false;

@@ -1,16 +1,14 @@
 /**
- * Values that eight bytes of SCM may have after a power failure, by the writes to them.
- *
- * A promised write is present, unless a later one overwrote it; any other may be present or not. One write is later
- * than another unless it was visible before that one was posted, or both are of one line, which has an order.
+ * Values that eight bytes of SCM may have after a power failure. A promised write is present,
+ * unless a later one overwrote it; any other may be present or not. One write is later than another
+ * unless it was visible before that one was posted, or both are of one line, which has an order.
  */
 
-/** Bytes that the SCM writes whole or not at all (P-41). */
+/** The SCM writes them whole or not at all (P-41). */
 export const UNIT_BYTES = 8;
 
-/** A write, as its program declared it. Instants are places in the record's order of notes. */
+/** Instants are places in the record's order of notes. */
 export interface NotedWrite {
-  /** Program and number. */
   readonly name: string;
   readonly on: string;
   readonly from: number;
@@ -21,7 +19,7 @@ export interface NotedWrite {
   readonly line: string | undefined;
   visible: Instant | undefined;
   promised: Instant | undefined;
-  /** Writes that are present wherever this one is found. */
+  /** Present wherever this one is found. */
   readonly after: NotedWrite[];
 }
 
@@ -37,7 +35,7 @@ export function isBefore(x: Instant, y: Instant): boolean {
   return x.node === y.node ? x.order < y.order : x.time < y.time;
 }
 
-/** One write's part of one unit: bytes [begin, end) of it. */
+/** Bytes [begin, end) of a unit. */
 export interface Part {
   readonly write: NotedWrite;
   readonly begin: number;
@@ -53,7 +51,7 @@ export function partOf(write: NotedWrite, unit: number): Part {
   return { write, begin, end, bytes: write.bytes.subarray(from, from + end - begin) };
 }
 
-/** The first place in a list at which `holds` is true, as it is at all later ones; the length where there is none. */
+/** The first place at which `holds` is true, as it is at all later ones; `length`: none. */
 export function firstPlace(length: number, holds: (place: number) => boolean): number {
   let from = 0, to = length;
   while (from < to) {
@@ -65,18 +63,18 @@ export function firstPlace(length: number, holds: (place: number) => boolean): n
 }
 
 /**
- * Writes to the same units, and their known order. A write is known to have been made before another of its line that
- * was posted later, and before one that was posted when it was visible.
+ * Writes to the same units, and their known order: before another of its line that was posted
+ * later, and before one that was posted when it was visible.
  */
 export interface WriteOrder {
   /**
-   * Those with a promise, in the order of their posting, in which no write comes before one that it is known to
+   * Promised writes, in an order of posting in which none comes before one that it is known to
    * follow.
    */
   readonly promised: readonly NotedWrite[];
   /**
-   * By number n: the writes that may have been made after the first n promises, and are known to be below the next.
-   * Contains each write once.
+   * By number n: the writes that may have been made after the first n promises, and are known to be
+   * below the next. Each write is there once.
    */
   readonly behind: readonly (readonly NotedWrite[])[];
 }
@@ -107,14 +105,13 @@ export function orderOf(writes: readonly NotedWrite[]): WriteOrder {
   return { promised, behind };
 }
 
-/** Bits of the bytes [begin, end) of a unit. */
+/** A bit for each byte in [begin, end). */
 export function maskOf({ begin, end }: Pick<Part, "begin" | "end">): number {
   return (1 << end) - (1 << begin);
 }
 
 export const WHOLE = (1 << UNIT_BYTES) - 1;
 
-/** The part's bytes equal the value's, except where `free` has bits. */
 function fits({ begin, end, bytes }: Part, value: Uint8Array, free: number): boolean {
   for (let i = begin; i < end; i++) {
     if ((free >> i & 1) === 0 && bytes[i - begin] !== value[i]) return false;
@@ -123,11 +120,11 @@ function fits({ begin, end, bytes }: Part, value: Uint8Array, free: number): boo
 }
 
 /**
- * The unit at `unit` may have this value: it is zeros before the run, and `order` has all writes to it. The search
- * goes backwards in time: a write that fits the value may have been the last one, and its bytes' earlier content does
- * not matter then. More free bytes never make a write fit less, so no write has to be taken back. So the time grows
- * as the number of writes, although the values that they allow are as many as their combinations.
- * @param options.free bits of bytes that do not matter: their value may be any; default: none.
+ * Decides if a unit may have this value, from zeros before the run, by all its writes. The search
+ * goes backwards in time: a write that fits the value may have been the last one, and its bytes'
+ * earlier content does not matter then. More free bytes never make a write fit less, so no write
+ * has to be taken back: the time grows as the number of writes.
+ * @param options.free bits of bytes that may have any value; default: none.
  * @param options.without a write without a promise that is left out.
  * @returns writes without which it might not; undefined where it cannot have the value.
  */
@@ -141,10 +138,8 @@ export function reaches(
   },
 ): ReadonlySet<NotedWrite> | undefined {
   const used = new Set<NotedWrite>();
-  /** Takes the parts that fit. @returns those that may fit with more bytes free. */
   const take = (parts: readonly Part[]): Part[] =>
     parts.filter((part) => {
-      // The same holds for a promise that has been passed.
       if ((maskOf(part) & ~free) === 0) return false;
       if (!fits(part, value, free)) return true;
       free |= maskOf(part);

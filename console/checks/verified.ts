@@ -10,16 +10,16 @@ export interface VerifiedCounts {
   readonly rewrites: number;
   readonly skipped: number;
   /**
-   * Messages that were reported written and are damaged; null where the end of the run does not show
-   * what memory held, as an LLC that does not survive was between.
+   * Reported written and damaged; null where an LLC that does not survive was between, and the end
+   * does not show what memory held.
    */
   readonly missed: number | null;
-  /** Those of them that `put` reports as compared with memory. */
+  /** Of those, messages that `put` reports as compared with memory. */
   readonly overlooked: number | null;
 }
 
 /**
- * Undefined of a method that checks nothing.
+ * Undefined for a method that checks nothing.
  * @param survived the object as the SCM holds it; undefined where others may be in its place.
  */
 export function countVerified(

@@ -1,6 +1,6 @@
 /**
- * P-41: an object that `put` replaces is the old one or the new one, as a whole. The check uses its program's notes,
- * the declared writes, and the directory that a power failure leaves.
+ * P-41: an object that `put` replaces is the old one or the new one, as a whole, in the directory
+ * that a power failure leaves.
  */
 import type { ObjectRecord } from "../../fabric/audit.ts";
 import { areEqual } from "../base/bytes.ts";
@@ -41,7 +41,7 @@ function* checkObjects(run: RunRecord): CheckSteps {
   return findings;
 }
 
-/** A put that has asked for its object to be published. Numbers are places among all notes. */
+/** A put that has asked to publish its object. Numbers are places among all notes. */
 interface Replacement {
   readonly by: string;
   readonly host: string;
@@ -50,7 +50,6 @@ interface Replacement {
   stored: number | undefined;
 }
 
-/** An object's removal: when it was asked for, and when it was confirmed. */
 interface Removal {
   readonly by: string;
   readonly asked: number;
@@ -62,14 +61,11 @@ interface Replaced {
   readonly name: string;
   readonly puts: Replacement[];
   readonly removals: Removal[];
-  /** When the host's service last removed the object to make room. */
   withdrawn: number;
-  /** By program: its latest request, to which its next confirmation belongs. */
   readonly latest: Map<string, Replacement>;
   readonly latestRemoval: Map<string, Removal>;
 }
 
-/** Objects that were stored as complete: an incomplete one promises nothing. */
 function storedIn(run: RunRecord): number {
   return [...drained(replacedIn(run)).values()].reduce(
     (sum, { puts }) =>
@@ -78,7 +74,6 @@ function storedIn(run: RunRecord): number {
   );
 }
 
-/** By host and name. */
 function* replacedIn({ notes }: RunRecord): Steps<Map<string, Replaced>> {
   const replaced = new Map<string, Replaced>();
   yield* inSteps(notes, ({ by, node, note }, order) => {
@@ -127,11 +122,9 @@ function* replacedIn({ notes }: RunRecord): Steps<Map<string, Replaced>> {
 interface Written {
   readonly at: number;
   readonly bytes: Uint8Array;
-  /** Place among all notes. */
   readonly order: number;
 }
 
-/** By program, ascending by offset. */
 function* writesOf({ notes }: RunRecord): Steps<ReadonlyMap<string, readonly Written[]>> {
   const byProgram = new Map<string, Written[]>();
   yield* inSteps(notes, ({ by, note }, order) => {
@@ -147,7 +140,6 @@ function* writesOf({ notes }: RunRecord): Steps<ReadonlyMap<string, readonly Wri
   return byProgram;
 }
 
-/** Data for the question on each object. */
 class Known {
   readonly run: RunRecord;
   readonly #writes: ReadonlyMap<string, readonly Written[]>;
@@ -158,7 +150,6 @@ class Known {
     this.#writes = writes;
   }
 
-  /** Undefined where the host or its SCM is unknown. */
   host(name: string): KnownHost | undefined {
     if (this.#hosts.has(name)) return this.#hosts.get(name);
     const node = this.run.plan.nodes.find((each) => each.name === name);
@@ -170,7 +161,6 @@ class Known {
     return host;
   }
 
-  /** The content that the put's program has declared for its object by then. */
   contentOf({ by, asked, note: { at, length } }: Replacement): Uint8Array {
     const writes = this.#writes.get(by) ?? [], own: Written[] = [];
     const first = firstPlace(writes.length, (i) => writes[i]!.at >= at);
@@ -223,7 +213,7 @@ function judge(known: Known, { host, name, puts, removals, withdrawn }: Replaced
   return damageOf(run.plan, host) ? [] : mixture(known, { what, put, found });
 }
 
-/** An object of the scenario's regions is written in its place: it is incomplete until it is stored. */
+/** An object of the scenario's regions is incomplete until it is stored. */
 function hasFixedPlace({ plan }: RunRecord, host: string, name: string): boolean {
   return plan.nodes.some((node) =>
     node.kind === "host" && node.name === host &&
@@ -233,7 +223,6 @@ function hasFixedPlace({ plan }: RunRecord, host: string, name: string): boolean
   );
 }
 
-/** The first bytes of an object that are not the put's, whatever the caches have written back. */
 function mixture(
   known: Known,
   { what, put, found }: {
@@ -247,7 +236,7 @@ function mixture(
   if (length !== bytes.length) {
     return [{ text: `${what} has ${length} B, where ${by} wrote ${bytes.length} B` }];
   }
-  // Most objects are whole, and one of a mebibyte has 131 072 units.
+  // Most objects are whole, and a mebibyte has 131 072 units.
   if (image.possible === undefined && areEqual(image.read(offset, offset + length), bytes)) {
     return [];
   }

@@ -19,7 +19,6 @@ export const conservation = checkerOf({
   steps: checkConservation,
 });
 
-/** Judged at the network ports of all RNICs: see `answer_order.ts`. */
 export const answersInOrder = checkerOf({
   name: "answers-in-order",
   promise:
@@ -31,7 +30,7 @@ export const answersInOrder = checkerOf({
   steps: checkAnswers,
 });
 
-/** At a port no two frames overlap in time, under any faults of the cable. */
+/** Under any faults of the cable. */
 export const lineRate = checkerOf({
   name: "ports-keep-their-rate",
   promise:
@@ -54,7 +53,6 @@ function lookedAt(textOf: (wire: WireLedger) => string): Checker["looked"] {
 function* checkAnswers({ wire, notes }: RunRecord): CheckSteps {
   if (wire === undefined) return [];
   const { doubts } = wire;
-  /** By queue pair, and by queue pair and PSN: when it was connected, in the order of time. */
   const set = new Map<string, Time[]>();
   const add = (key: string, time: Time) => {
     const known = set.get(key);

@@ -1,8 +1,3 @@
-/**
- * Judges the frames at all ports of a rack while it runs: frames that no cable or switch can have delivered
- * (`cable_direction.ts`, `switch_ledger.ts`), answers out of order (`answer_order.ts`), frames that overlap
- * at a port, and frames of nodes without power.
- */
 import {
   type FrameSeen,
   isFrameSeen,
@@ -25,58 +20,52 @@ import { type Finding, FINDINGS_MAX } from "./finding.ts";
 import { lifeAt, type Lives, unscriptedDeaths } from "./lives.ts";
 import { SwitchLedger } from "./switch_ledger.ts";
 
-/** A node in one of its lives, which each begin without state. */
 interface Device {
   readonly name: string;
   readonly life: number;
-  /** Its process was killed outside the plan: the times of frames that it received are unknown. */
+  /** Killed outside the plan: the times of frames that it received are unknown. */
   readonly isUndated: boolean;
-  /** For a switch. */
   readonly inside: SwitchLedger | undefined;
-  /** For an RNIC that is not undated; anew with each life of its host. */
+  /** For an RNIC with known times; anew with each life of its host. */
   order: AnswerOrder | undefined;
-  /** For an RNIC. */
   readonly host: string | undefined;
   hostLife: number;
-  /** Frames to itself that it has sent and not received: none of them can be lost. */
+  /** Sent to itself and not received: none of them can be lost. */
   readonly looped: LoopedSeen[];
 }
 
-/** A frame that was sent over a cable and did not arrive. */
 interface Unreceived {
   readonly direction: Direction;
   readonly sentAt: Time;
   readonly dueAt: Time;
 }
 
-/** An answer that is right only if a program did so with this RNIC before it left. */
+/** Right only if a program did so with this RNIC before the answer left. */
 export interface Doubt extends Finding {
   readonly rnic: string;
   readonly unless: Connects;
   readonly time: Time;
 }
 
-/** More of them are left out, so that a card that answers wrong all the time does not take all memory. */
+/** A card that always answers wrong must not take all memory. */
 export const DOUBTS_MAX = 65_536;
 
 export class WireLedger {
-  /** Frames at ports; those of which the time is known; answers of RNICs. */
+  /** `timed`: their time is known; `answers`: of RNICs. */
   frames = 0;
   timed = 0;
   answers = 0;
   readonly unexplained: Finding[] = [];
   readonly withoutPower: Finding[] = [];
   readonly outOfOrder: Finding[] = [];
-  /** At most one for each connection of a correct card; the first {@link DOUBTS_MAX}. */
+  /** At most one for each connection of a correct card. */
   readonly doubts: Doubt[] = [];
   readonly overlapping: Finding[] = [];
   readonly #plan: RackPlan;
   readonly #lives: Lives;
   readonly #leaving = new Map<string, Direction>();
   readonly #arriving = new Map<string, Direction>();
-  /** By index of the node. */
   readonly #devices = new Map<number, Device>();
-  /** By port, sent and received apart: when the frames so far have ended. */
   readonly #ends = new Map<string, Time>();
 
   constructor(plan: RackPlan, lives: Lives["lives"]) {
@@ -110,7 +99,7 @@ export class WireLedger {
     this.#checkOrigin(device, seen);
   }
 
-  /** The way inside a card loses, changes and reorders nothing: the first one sent arrives first. */
+  /** The way inside a card loses, changes and reorders nothing. */
   #checkLooped(device: Device, seen: LoopedSeen): void {
     const { name, looped } = device;
     const { end, frame, time, startPs } = seen;
@@ -136,7 +125,7 @@ export class WireLedger {
     }
   }
 
-  /** Frames that a card has sent to itself in a life that goes on, and when each is due. */
+  /** Frames that a card has sent to itself in a life that goes on. */
   *unlooped(): Generator<{ readonly name: string; readonly sentAt: Time; readonly dueAt: Time }> {
     for (const device of this.#devices.values()) {
       const { name, life, looped } = device;
@@ -154,7 +143,6 @@ export class WireLedger {
     return lives.some(({ to }, i) => to <= endPs && time <= (lives[i + 1]?.from ?? Infinity));
   }
 
-  /** Frames that did not arrive over cables that lose nothing. */
   *unreceived(): Generator<Unreceived> {
     for (const direction of this.#leaving.values()) {
       for (const frame of unreceived(direction)) yield { direction, ...frame };
@@ -185,7 +173,7 @@ export class WireLedger {
     if (device.order === undefined) return;
     const { name, host } = device;
     const hostLife = lifeAt(this.#lives, host!, time);
-    // A card goes on for an instant after its host: until it hears of it, it answers what came before.
+    // Until a card hears of its host's failure, it answers what came before.
     if (hostLife >= 0 && hostLife !== device.hostLife) {
       if (device.hostLife >= 0) device.order = new AnswerOrder();
       device.hostLife = hostLife;

@@ -13,12 +13,13 @@ export function framesOf({ sendings }: RackRun, rnics: readonly string[]): Frame
   return { frames: all.map(({ at }) => at), frameBytes: all.map(({ bytes }) => bytes) };
 }
 
-/** A write, and whose it is. */
 export interface RnicWrite extends BusWrite {
   readonly rnic: string;
 }
 
-/** Writes of all to their host's SCM, or lines of shared regions that they give back; RNIC by RNIC. */
+/**
+ * Writes of all to their host's SCM, and lines of shared regions that they give back; RNIC by RNIC.
+ */
 export function writesOf(
   { sendings }: RackRun,
   rnics: readonly string[],

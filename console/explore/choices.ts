@@ -1,6 +1,7 @@
 /**
- * Bytes that a power failure may leave in one of several ways: lines that the cache may have written back (P-04), and
- * writes that are interrupted (P-41). Each way comes with the write-backs by which a run of the rack leaves the same.
+ * Bytes that a power failure may leave in one of several ways: lines that the cache may have
+ * written back (P-04), and writes that are interrupted (P-41). Each way has the write-backs by
+ * which a run leaves the same.
  */
 import type { WritebackPlan } from "../../fabric/rack/plan/plan.ts";
 import { assert } from "../../fabric/base/assert.ts";
@@ -20,16 +21,13 @@ export const WORD_BYTES = 8;
 
 export type Writeback = Omit<WritebackPlan, "node">;
 
-/** Bytes in which one of several alternatives is found, independently of other bytes. */
 export interface Cell {
   /** When the first of its bytes arrived that are not durable. */
   readonly at: Time;
-  /** Offset into SCM, and how many. */
   readonly from: number;
   readonly length: number;
   /** Distinct; the first is the durable one. */
   readonly alternatives: readonly Uint8Array[];
-  /** Write-backs by which a run leaves alternative `i`. */
   writebacks(i: number): readonly Writeback[];
 }
 
@@ -62,7 +60,6 @@ export function lineCell(
   return { at: known[0]!.at, from: line, length: LINE_BYTES, alternatives, writebacks };
 }
 
-/** Contents of the line after each word. */
 function* stages(
   before: Uint8Array,
   { bytes, words }: { readonly bytes: Uint8Array; readonly words: number },
@@ -80,8 +77,8 @@ function* stages(
 }
 
 /**
- * Write-backs by which a run leaves these bytes: each word that is not durable, at the end of the last instant at
- * which the line had it. Where the line had it only within an instant, between two stores, the write-back contains
+ * Each word that is not durable is written back at the end of the last instant at which the line
+ * had it. Where the line had it only within an instant, between two stores, the write-back contains
  * the bytes.
  */
 function writebacksToFind(
@@ -176,12 +173,11 @@ export function isSame(x: Uint8Array, y: Uint8Array): boolean {
   return true;
 }
 
-/** Open cells at an instant: made when they are read, and kept until the cursor moves. */
+/** Open cells at an instant; a cell is made when it is read, and kept until the cursor moves. */
 export class Cells {
   readonly #cursor: CrashCursor;
   readonly #lines = new Map<number, Cell | undefined>();
   #steps = 0;
-  /** Cells of interrupted writes with their order, also by the lines that they touch; lines that equal one cell. */
   readonly #torn = new Map<Cell, number>();
   readonly #tornIn = new Map<number, Cell[]>();
   readonly #whole = new Set<number>();
@@ -205,7 +201,6 @@ export class Cells {
     }
   }
 
-  /** Removes the cells of interrupted writes. */
   mend(): void {
     this.#torn.clear();
     this.#tornIn.clear();
@@ -294,6 +289,8 @@ export function remembering(pick: Picker, picked: Map<Cell, number>): Picker {
   };
 }
 
-/** `pickDurable`: nothing was written back early. The other: everything was, with its last bytes. */
+/**
+ * `pickDurable`: nothing was written back early; `pickLast`: everything was, with its last bytes.
+ */
 export const pickDurable: Picker = () => 0;
 export const pickLast: Picker = ({ alternatives }) => alternatives.length - 1;

@@ -1,6 +1,6 @@
 /**
- * From a violation to a counterexample: a run of the rack with the power failure, and with the write-backs
- * of its choices, is checked. So a counterexample is what the machine does, and its faults replay it.
+ * A run of the rack with a violation's power failure, and with the write-backs of its choices, is
+ * checked. So a counterexample is what the machine does, and its faults replay it.
  */
 import type { TimedRecord } from "../../fabric/audit.ts";
 import type { FaultPlan, WritebackPlan } from "../../fabric/rack/plan/plan.ts";
@@ -47,7 +47,6 @@ export function confirm(rack: ExploredRack, unconfirmed: Unconfirmed): Counterex
   if (shown === undefined) throw disagreement(unconfirmed, { faults, writebacks });
   const scm = shown.scm ?? violation.scm;
   const about = writesAbout(run.notes, { violation, scm });
-  // Some may have lost their power by the scenario before.
   const fallen = hosts.filter((host) => run.lives.get(host)?.some(({ to }) => to === at));
   const { plan, notes } = run;
   const ladder = ladderAt(lines, { plan, hosts: fallen, at, notes, scm, pair: shown.pair });
@@ -68,9 +67,10 @@ export function confirm(rack: ExploredRack, unconfirmed: Unconfirmed): Counterex
 }
 
 /**
- * `rack run` with the faults finds it, too. It does not have the declarations of the instant itself, so its checkers
- * take begun writes for bytes from nowhere; and of hosts that keep their power it has the content after a power
- * failure, where a protocol's check in the explorer sees their cores' view.
+ * True if `rack run` with the faults finds it, too. That run lacks the declarations of the instant
+ * itself, so its checkers take begun writes for bytes from nowhere; and of hosts that keep their
+ * power it has the content after a power failure, where a protocol's check in the explorer sees
+ * their cores' view.
  */
 function isShownAlone(rack: ExploredRack, run: RackRun, violation: Violation): boolean {
   // `rack run` does not ask for robustness.
@@ -80,7 +80,6 @@ function isShownAlone(rack: ExploredRack, run: RackRun, violation: Violation): b
   return verdicts.some(({ findings }) => findings.length > 0);
 }
 
-/** The protocol itself states the requirement. */
 function isOwn({ checker }: Violation): boolean {
   return checker === OWN_CHECK || checker === OPERATIONS;
 }
@@ -109,7 +108,6 @@ interface Shown {
   readonly pair?: UnorderedPair;
 }
 
-/** The violation as the run shows it; undefined where it does not. */
 function shownBy(rack: ExploredRack, run: RackRun, unconfirmed: Unconfirmed): Shown | undefined {
   const { violation, options, robustness } = unconfirmed;
   const { hosts, at, checker } = violation;
@@ -143,7 +141,6 @@ function disagreement(
 
 const WRITES_MAX = 8;
 
-/** Writes to the wrong bytes; where these are unknown, the last before the power failure. */
 function writesAbout(
   notes: readonly TimedRecord[],
   { violation, scm }: { readonly violation: Violation; readonly scm: Violation["scm"] },

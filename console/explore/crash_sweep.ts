@@ -1,6 +1,6 @@
 /**
- * One sweep through a run: cuts the power of the same hosts at every instant, with every choice of what caches have
- * written back by then, until a promise is broken.
+ * Cuts the power of the same hosts at every instant, with every choice of what caches have written
+ * back by then, until a promise is broken.
  */
 import type { TimedRecord } from "../../fabric/audit.ts";
 import { assert } from "../../fabric/base/assert.ts";
@@ -43,25 +43,25 @@ export class StepCounts {
   bounded = 0;
   readonly covered = new CoverageCount();
   readonly again: AgainCount;
-  /** Runs of survivors that were examined, by the number of frames that survivors see. */
   readonly runs = new Set<number>();
-  /** `isCutOff`: the plan's `until` ended one of them. `endless`: the endless activity in the first such run. */
+  /**
+   * `isCutOff`: the plan's `until` ended one of them. `endless`: the endless activity in the first
+   * one that has no end.
+   */
   isCutOff = false;
   endless: string | undefined;
 
-  /** @param spent work of second power failures before. */
   constructor(spent = 0) {
     this.again = new AgainCount(spent);
   }
 }
 
-/** A power failure that seems to break a promise. */
 export interface Violation {
   readonly hosts: readonly string[];
   readonly at: Time;
   /** Writes at the instant itself that were durable by then. */
   readonly early: readonly WritebackPlan[];
-  /** Notes at the instant itself. A run has none of them: its power failure comes first. */
+  /** Notes at the instant itself, which a run does not have: its power failure comes first. */
   readonly announced: readonly TimedRecord[];
   /** By host: the alternative of each open cell. */
   readonly settled: ReadonlyMap<string, Settled>;
@@ -69,35 +69,28 @@ export interface Violation {
   readonly found: string;
   readonly scm?: { readonly host: string } & Range;
   readonly again?: number;
-  /** Robustness: the two writes. */
   readonly pair?: UnorderedPair;
 }
 
-/** The search at one instant; it yields where it may be given up. */
 type Judging = Generator<undefined, Violation | undefined>;
 
 export interface CutHosts {
   readonly victims: readonly Victim[];
-  /** Reports and notes of survivors; undefined where all hosts are cut. */
   readonly runs: PostCrashRuns | undefined;
-  /** Ascending: see {@link instantsOf}. */
   readonly instants: readonly Time[];
-  /** The error of each examined run of survivors itself. */
   readonly examined: WeakMap<PostCrashRun, Violation | undefined>;
 }
 
 export interface SweepOptions extends CutHosts {
-  /** Judges the reads of recoveries too, where it is given. */
   readonly robustness: Robustness | undefined;
   readonly rack: ExploredRack;
   readonly recording: RackRun;
-  /** Ascending; `isInTurn` selects the instants before which the middle of an instant is judged. */
+  /** `isInTurn` selects the instants before which the middle of an instant is judged. */
   readonly inTurn: readonly Time[];
   readonly isInTurn: (at: Time) => boolean;
   readonly options: ExploreOptions;
 }
 
-/** A power failure of one host in the middle of an instant. */
 interface Interrupted {
   readonly crashed: CrashedHost;
   readonly interruption: Interruption;
@@ -109,19 +102,13 @@ export class CrashSweep {
   readonly #sweep: SweepOptions;
   readonly #protocol: ProtocolJudge;
   readonly #crashed: readonly CrashedHost[];
-  /** Notes of the victims, or of all nodes where none survives. */
   readonly #own: readonly TimedRecord[];
   readonly #hasLogs: boolean;
   /** Hosts whose SCM has objects: others have no directory, and the search for one would read all of their SCM. */
   readonly #haveObjects: ReadonlySet<string>;
-  /**
-   * SCM of the victims where a run of survivors cuts it, to be compared; its position trails the hosts that are
-   * judged.
-   */
   readonly #compared: readonly CrashCursor<Pages>[];
   #done = 0;
   #counts = new StepCounts();
-  /** The position of the hosts' memories, and of the survivors' view of a power failure. */
   #at: Time | undefined;
   #run: PostCrashRun | undefined;
   #unsound: Violation | undefined;
@@ -142,7 +129,9 @@ export class CrashSweep {
     this.#own = recording.notes.filter(({ node }) => runs === undefined || names.has(node));
   }
 
-  /** Verdict `unknown` on an object whose operations are noted: the search took too long, and so would all others. */
+  /**
+   * Why operations of an object have no verdict: the search took too long, and all others would.
+   */
   get unknown(): string | undefined {
     return this.#protocol.unknown;
   }
@@ -151,15 +140,14 @@ export class CrashSweep {
     return this.#crashed.map(({ victim }) => victim.host);
   }
 
-  /** Steps that were judged or passed over, ascending. */
   get done(): number {
     return this.#done;
   }
 
   /**
-   * Judges step `i`: the middle of the instants before it, then that instant; the last step, behind all instants, is
-   * the rest of the run. Steps are judged in ascending order; some may be left out. Yields where there are several
-   * ways to find memory.
+   * Judges step `i`: the middle of the instants before it, then that instant; the last step is the
+   * rest of the run. Steps may be left out; they ascend. Yields where there are several ways to
+   * find memory.
    */
   *judge(i: number, counts: StepCounts): Judging {
     const { inTurn, options: { until = Infinity } } = this.#sweep;
@@ -175,13 +163,11 @@ export class CrashSweep {
     return found;
   }
 
-  /** Moves to `until`, with power failures in the middle of each instant on the way whose turn it is. */
   *#interruptUntil(until: Time): Judging {
     const { tear } = this.#sweep.options;
     const [from = Infinity] = this.#sweep.instants;
     for (const crashed of this.#crashed) {
       const { cursor, cells } = crashed;
-      // Each eight bytes before and after are judged at the instants around it.
       const matters = (ranges: readonly Range[], at: Time) => {
         if (at < from || !this.#sweep.isInTurn(at + 1)) return false;
         this.#comeTo(at);
@@ -199,13 +185,11 @@ export class CrashSweep {
     return this.#unsound;
   }
 
-  /** These bytes decide whether other writes have to be present. */
   #decide(crashed: CrashedHost, ranges: readonly Range[], at: Time): boolean {
     const { groups } = this.#judgeOf(crashed, this.#notedAt(at, "amid"));
     return groupsAt(groups, ranges).some(({ deciding }) => deciding.length > 0);
   }
 
-  /** Some of these bytes name the objects of the memory. */
   #isOfObjects({ cursor, victim }: CrashedHost, ranges: readonly Range[]): boolean {
     if (!this.#haveObjects.has(victim.host)) return false;
     const directory = directoryIn(cursor.image, victim.config.scmBytes);
@@ -248,7 +232,6 @@ export class CrashSweep {
     return this.#unsound ?? (yield* this.#judge(at, undefined));
   }
 
-  /** Moves to right before the events at `at`, and to the survivors' view of a power failure then. */
   #comeTo(at: Time): void {
     if (this.#at === at) return;
     this.#at = at;
@@ -280,7 +263,6 @@ export class CrashSweep {
     return first !== undefined && first <= at ? first : at;
   }
 
-  /** Checks the run that shows the survivors' notes, and compares the SCM that it leaves with the history. */
   #unsoundnessOf(run: PostCrashRun): Violation | undefined {
     const hosts = this.#hosts;
     for (const [i, { victim }] of this.#crashed.entries()) {

@@ -14,15 +14,12 @@ export interface CrashedHost {
   readonly victim: Victim;
   readonly cursor: CrashCursor<Pages>;
   readonly cells: Cells;
-  /** SCM after the latest cut, with its open cells. */
   state: CrashState;
   /** `wsp`: the data that its RNICs keep for it, in the order in which they go to memory. */
   held: readonly HeldWrite[];
-  /** The latest judge of its promises, for so many notes of the victims and a run of the survivors. */
   judge:
     | { readonly run: PostCrashRun | undefined; readonly count: number; readonly judge: Judge }
     | undefined;
-  /** Of the latest cut, where it was asked for. */
   pending: PendingMessages | undefined;
 }
 
@@ -43,10 +40,10 @@ export function crashedHostOf(recording: RackRun, victim: Victim): CrashedHost {
 }
 
 /**
- * {@link cardsKeepWrites}: until the host is back, an RNIC keeps writes to its host that had not arrived at the power
- * failure, and the dirty lines of its local cache of shared regions; it goes on until it detects the failure (see
- * `nodes/rnic/dma/journal.ts`). An RNIC that has failed keeps nothing. With several RNICs, the data of the first go
- * to memory first.
+ * {@link cardsKeepWrites}: until the host is back, an RNIC keeps writes to its host that had not
+ * arrived at the power failure, and the dirty lines of its local cache of shared regions; it goes
+ * on until it detects the failure (see `nodes/rnic/dma/journal.ts`). An RNIC that has failed keeps
+ * nothing. The data of the first RNIC go to memory first.
  */
 export function holdJournal(crashed: CrashedHost, recording: RackRun, at: Time): void {
   const { host, config, noticePs } = crashed.victim;

@@ -7,11 +7,13 @@ import type { NotedWrite } from "../checks/values.ts";
 import { wordsAround } from "./choices.ts";
 import { overlaps, type Range } from "./history.ts";
 
-/** Writes that are judged together: they share words, or one has to be there where another one is. */
+/**
+ * Writes that share words, or of which one has to be there where another one is: judged together.
+ */
 export interface WriteGroup {
   readonly writes: readonly NotedWrite[];
   readonly notes: readonly TimedRecord[];
-  /** Writes that decide, by being there, whether others have to be. */
+  /** By being there, they decide whether others have to be. */
   readonly deciding: readonly NotedWrite[];
 }
 
@@ -69,12 +71,11 @@ export function writeGroups(
   }));
 }
 
-/** Records by which stores to shared regions are judged as writes to SCM. */
+/** By these records stores to shared regions are judged as writes to SCM. */
 export function isOfRegion({ kind }: AuditRecord): boolean {
   return kind === "region" || kind === "access" || kind === "accessed";
 }
 
-/** A write that precedes this one, and that no promise of its own demands. */
 function missable({ on, after }: NotedWrite): NotedWrite[] {
   return after.filter((behind) => behind.on === on && behind.promised === undefined);
 }

@@ -15,8 +15,8 @@ import type { ExploredRack, ExploreOptions, ExploreProgress, Verdict } from "./t
 
 /**
  * Explores a rack, in this process.
- * @throws Error where a program keeps state from run to run, or (our mistake) a run does not show what was
- *   derived, or a host is to be cut that the rack has not.
+ * @throws Error where a program keeps state from run to run, the rack has no such host to cut, or a
+ * run does not show what was derived: a bug of ours.
  */
 export async function explore(
   rack: ExploredRack,

@@ -1,8 +1,9 @@
 /** Explores each variant of a scenario, and keeps the faults that replay counterexamples. */
 import { formatTime } from "../../fabric/base/time.ts";
 import { EXIT } from "../../fabric/base/exit.ts";
-import { refusal } from "../../fabric/rack/plan/problem.ts";
+import { listOf, refusal } from "../../fabric/rack/plan/problem.ts";
 import { madeUpBytes } from "../../nodes/host/programs/common/made_up.ts";
+import { EXPLORE_OPTIONS } from "../api/options.ts";
 import { optionWords, quoted } from "../base/command_line.ts";
 import { fileName } from "../captures/capture_files.ts";
 import { lacksInput, prepare, type Prepared, type PrepareOptions } from "../rack/prepare.ts";
@@ -31,11 +32,10 @@ import { EXPLORE_DEFAULTS } from "./types.ts";
 
 export interface ExploreScenarioOptions {
   readonly prepare: PrepareOptions;
-  /** `stopped` is called between variants, too: true ends with those that are known. */
+  /** `stopped` is called between variants, too. */
   readonly explore: ExploreOptions;
-  /** Processes at a time; default: one. */
   readonly jobs?: number;
-  /** The current item, and the part of all that is done, in [0, 1]. */
+  /** `share` in [0, 1]. */
   readonly onProgress?: (title: string, share: number) => void;
 }
 
@@ -45,7 +45,6 @@ export interface ExploredScenario {
   readonly explored: readonly Explored[];
   /** All variants were explored, not only the first ones. */
   readonly isWhole: boolean;
-  /** The file of data that was made up for it, or that was given; undefined: none. */
   readonly input: string | undefined;
 }
 
@@ -78,7 +77,6 @@ export async function exploreScenario(
   }
 }
 
-/** @param directory makes the run's directory when it is first needed. */
 async function exploreIn(
   directory: () => Promise<string>,
   source: ScenarioSource,
@@ -117,7 +115,7 @@ async function exploreIn(
   return { scenario: plan.scenario, seed: plan.seed, explored, isWhole, input };
 }
 
-/** A verdict on chosen instants is not one on all instants. */
+/** A verdict on chosen instants is partial. */
 export function ofAllInstants(verdict: Verdict, { from, until }: ExploreOptions): Verdict {
   if (verdict.verdict !== "safe" || (from === undefined && until === undefined)) return verdict;
   const span = [
@@ -132,15 +130,13 @@ type Rack =
   & Pick<ExploredRack, "orders">;
 
 /**
- * Explores racks one after the other: here, or by several processes at a time. With own programs each rack has
- * processes of its own, which may read and write nothing.
+ * Explores racks one after the other, in this process or in several. With own programs each rack
+ * has processes of its own, which may read and write nothing.
  */
 export class Explorer {
   readonly #jobs: number;
-  /** Processes without own programs, for all racks. */
   readonly #shared = new WorkerPool({ ...WORKER, programs: NO_PROGRAMS });
 
-  /** @param jobs processes at a time. */
   constructor(jobs: number) {
     this.#jobs = jobs;
   }
@@ -170,20 +166,17 @@ export class Explorer {
       const steps = () => dealSteps(workers, opened, options);
       return await verdictOfAll(opened.opening, { turning, steps, options, began, onProgress });
     } finally {
-      // Its remaining judgements are not needed.
       pool.stop();
       await own?.end();
     }
   }
 
-  /** Ends its processes. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#shared.end();
   }
 }
 
 const WORKER = { module: "console/rack/own/explore_main.ts" };
-/** Names a process without own programs, for messages. */
 const NO_PROGRAMS = ["a rack"];
 
 function stepWorker(pool: WorkerPool, lane: number, job: ExploreJob): StepWorker {
@@ -230,14 +223,15 @@ function checkHost(prepared: readonly Prepared[], cut: Cut | undefined): void {
   const hosts = prepared[0]!.plan.nodes.filter(({ kind }) => kind === "host")
     .map(({ name }) => name);
   if (hosts.includes(cut.host)) return;
-  const expected = `${hosts.join(", ")}, each, all or none`;
-  throw refusal("--cut", { found: `"${cut.host}"`, expected });
+  const { cut: row } = EXPLORE_OPTIONS;
+  throw refusal((named) => named("cut", row), {
+    found: `"${cut.host}"`,
+    expected: `${hosts.join(", ")}, ${listOf(row.words)}`,
+  });
 }
 
-/** Size of the input where neither scenario nor options have one: four messages. */
 const MADE_UP_BYTES = 16 * 1024;
 
-/** The choices of a variant, as options of a command. */
 function choiceWords(
   { input, method, ddio, size, depth, seed }: PrepareOptions,
   { label, variant }: Prepared,
@@ -253,12 +247,10 @@ function choiceWords(
   });
 }
 
-/** Writes a counterexample's faults. @returns their file, and the command that replays it. */
 async function leave(
   counterexample: Counterexample,
   { directory, words, label, options }: {
     readonly directory: string;
-    /** Scenario and choices. */
     readonly words: readonly string[];
     readonly label: string;
     readonly options: ExploreOptions;
@@ -277,7 +269,6 @@ async function leave(
   return { command: [command, ...words, ...claims, ...robust, ...more].join(" "), faults: path };
 }
 
-/** The options that the same choices at that instant need. */
 function optionsAgain({ cut, cuts, choices, tear }: ExploreOptions): string[] {
   const assumed: Readonly<Record<string, unknown>> = EXPLORE_DEFAULTS;
   const given = { cut: typeof cut === "object" ? cut.host : cut, cuts, choices, tear };

@@ -1,14 +1,11 @@
-/** Failures of a run by itself: of a program, a checker, or a protocol's own check. */
 import { failuresOf } from "../checks/programs.ts";
 import { endOf, judgeProtocols } from "../reports/protocol_checks.ts";
 import type { RackRun } from "./rerun.ts";
 import { recordOf, unsoundness } from "./survivors.ts";
 import type { ExploredRack, ExploreOptions } from "./types.ts";
 
-/** In place of a checker's name where a program has failed, or has not ended. */
 export const OF_PROGRAMS = "programs";
 
-/** The first failure of a run, and whose finding it is. */
 export function failureIn(
   rack: ExploredRack,
   run: RackRun,

@@ -1,8 +1,7 @@
 /**
- * The data that one RNIC holds for its host's SCM in the course of a run, with exact times, and those that a power
- * failure of the host at any instant leaves in it (domain `wsp`): its journal, and the data with which the local
- * cache of shared regions is kept. The card reports them as `held` when its host fails at that instant
- * (`nodes/rnic/dma/journal.ts`).
+ * The data that one RNIC holds for its host's SCM, and what a power failure of the host at any
+ * instant leaves in it (domain `wsp`): its journal, and the data of the local cache of shared
+ * regions. The card reports them as `held` when its host fails then (`nodes/rnic/dma/journal.ts`).
  */
 import { NEVER, type Time } from "../../fabric/base/time.ts";
 import { SCM_BASE } from "../../nodes/host/memory/address_map.ts";
@@ -11,33 +10,28 @@ import { firstPlace } from "../checks/values.ts";
 import { isSame } from "./choices.ts";
 import { edgeOf, LINE_BYTES } from "./history.ts";
 
-/** Bytes of SCM. */
 export interface HeldWrite {
   readonly offset: number;
   readonly bytes: Uint8Array;
 }
 
-/** The journal's entry, whose arrival is the run's in the end. */
 interface Noted {
   readonly at: Time;
   readonly entry: JournalWrite;
-  /** When it arrives was not known then: a write that waits for its lines. */
+  /** A write that waits for its lines: its time of arrival was not known. */
   readonly waits: boolean;
 }
 
-/** Content that is kept at an offset from then on; undefined: nothing. */
+/** `bytes` undefined: nothing is kept from then on. */
 interface Version {
   readonly at: Time;
   readonly bytes: Uint8Array | undefined;
 }
 
-/** In one life of the card. */
 export class HeldHistory implements HeldLog {
   readonly #journal: Noted[] = [];
-  /** By offset. */
   readonly #cached = new Map<number, Version[]>();
   readonly #now = new Set<number>();
-  /** Whole lines that were given to the bus, by offset. */
   readonly #given = new Map<number, Noted[]>();
 
   written(at: Time, entry: JournalWrite): void {
@@ -67,7 +61,6 @@ export class HeldHistory implements HeldLog {
     }
   }
 
-  /** The local cache's content before all events at `at`. */
   cachedAt(at: Time): HeldWrite[] {
     return [...this.#cached].flatMap(([offset, versions]) => {
       const later = firstPlace(versions.length, (i) => versions[i]!.at >= at);
@@ -77,8 +70,8 @@ export class HeldHistory implements HeldLog {
   }
 
   /**
-   * Since when the card has had these bytes of one line, which are in memory at `at`: in its local cache, or on their
-   * way from it; undefined where they did not come from a line of its.
+   * Since when the card has had these bytes of one line, which are in memory at `at`; undefined
+   * where they come from none of its lines.
    */
   keptSince({ offset, bytes }: HeldWrite, at: Time): Time | undefined {
     const line = offset - offset % LINE_BYTES, from = offset - line, to = from + bytes.length;
@@ -88,7 +81,6 @@ export class HeldHistory implements HeldLog {
     );
     let since = sent?.at;
     const versions = (this.#cached.get(line) ?? []).filter((version) => version.at <= at);
-    // It has left the cache by then.
     while (versions.length > 0 && versions.at(-1)!.bytes === undefined) versions.pop();
     for (const { at: cachedAt, bytes: content } of versions.reverse()) {
       if (content === undefined || !has(content)) break;
@@ -98,8 +90,8 @@ export class HeldHistory implements HeldLog {
   }
 
   /**
-   * The data that the card keeps, in the order in which they go to memory, if power fails at `at` and the card
-   * detects it `noticePs` later.
+   * The data that the card keeps, in the order in which they go to memory, if power fails at `at`
+   * and the card detects it `noticePs` later.
    */
   heldAt(at: Time, noticePs: Time): HeldWrite[] {
     const known = at + noticePs;

@@ -1,6 +1,6 @@
 /**
- * The history of one host's SCM in a run, with exact times, and what a power failure at any instant of it
- * leaves: {@link CrashCursor} goes through it once, forwards. Nothing is run again for that (P-05).
+ * The history of one host's SCM in a run, with exact times; {@link CrashCursor} has what a power
+ * failure leaves at any instant, without another run (P-05).
  */
 import { assert } from "../../fabric/base/assert.ts";
 import type { Time } from "../../fabric/base/time.ts";
@@ -56,9 +56,7 @@ export class HistoryLog implements MemoryLog {
   }
 }
 
-/** A line with changes that a power failure loses. */
 export interface DirtyLine {
-  /** Offset of the line. */
   readonly line: number;
   readonly versions: { readonly at: Time; readonly bytes: Uint8Array; readonly words: number }[];
 }
@@ -81,10 +79,9 @@ export function overlaps(x: Range, y: Range): boolean {
   return x.from < y.to && y.from < x.to;
 }
 
-/** Bytes [from, to) of SCM, as a copy. */
+/** As a copy. */
 export type Readable = Pick<ImageView, "read">;
 
-/** SCM that can be written. */
 export interface Memory extends Readable {
   write(offset: number, bytes: Uint8Array): void;
 }
@@ -93,7 +90,6 @@ export interface Memory extends Readable {
 export class Overlay implements Memory {
   readonly #below: Readable;
   readonly #written = new Pages();
-  /** 1 where something was written. */
   readonly #isSet = new Pages();
 
   constructor(below: Readable) {
@@ -123,10 +119,8 @@ export class Overlay implements Memory {
 }
 
 const PAGE_BYTES = 4096;
-/** The content where nothing was written. */
 const NO_PAGE: Uint8Array = new Uint8Array(PAGE_BYTES);
 
-/** Memory that is kept by pages, from zeros on. */
 export class Pages implements Memory {
   readonly #pages = new Map<number, Uint8Array>();
 
@@ -168,7 +162,6 @@ export class Pages implements Memory {
   }
 }
 
-/** Bytes [from, to) page by page: `length` bytes from `at` on of page `index`, after `done` others. */
 function* partsOf(from: number, to: number) {
   for (let done = 0; done < to - from;) {
     const index = Math.floor((from + done) / PAGE_BYTES);
@@ -179,11 +172,8 @@ function* partsOf(from: number, to: number) {
   }
 }
 
-/** SCM of a host after a power failure, at an instant that only moves forward. */
 export class CrashCursor<Image extends Memory = Memory> {
-  /** The durable content. */
   readonly image: Image;
-  /** By offset. */
   readonly dirty = new Map<number, DirtyLine>();
   readonly #entries: readonly Entry[];
   #next = 0;
@@ -194,7 +184,6 @@ export class CrashCursor<Image extends Memory = Memory> {
     this.image = image;
   }
 
-  /** Entries that have happened. */
   get steps(): number {
     return this.#next;
   }
@@ -210,7 +199,6 @@ export class CrashCursor<Image extends Memory = Memory> {
     return this.#entries[this.#next];
   }
 
-  /** Entries of an instant that have not happened, in order. */
   upcoming(at: Time): readonly Entry[] {
     let end = this.#next;
     while (this.#entries[end]?.at === at) end++;

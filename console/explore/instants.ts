@@ -13,7 +13,6 @@ export function instantsOf(
   recording: RackRun,
   options: {
     readonly victims: readonly Victim[];
-    /** None where no host survives. */
     readonly runs: PostCrashRuns | undefined;
     /** A protocol's check sees the instant, and the survivors' reports before it. */
     readonly isProtocolJudged?: boolean;
@@ -40,7 +39,6 @@ export function instantsOf(
   );
 }
 
-/** Instants at which the data change that RNICs keep for their host, if they keep any. */
 function* heldEdges(recording: RackRun, { config, noticePs }: Victim): Generator<Time> {
   if (!cardsKeepWrites(config.domain)) return;
   for (const rnic of config.rnics) {

@@ -1,7 +1,7 @@
 /**
- * Power failures in the middle of an instant, which takes a while in a machine: pieces of a DMA write, or
- * of buffers that go to memory, become durable in any order; a core's stores that are durable at once do so
- * one after the other.
+ * Power failures in the middle of an instant: pieces of a DMA write, or of buffers that go to
+ * memory, become durable in any order; a core's stores that are durable at once do so one after the
+ * other.
  */
 import type { Time } from "../../fabric/base/time.ts";
 import { IN_ORDER } from "../../nodes/host/memory/memory_log.ts";
@@ -26,12 +26,9 @@ import {
   type Readable,
 } from "./history.ts";
 
-/** A power failure in the middle of `at`. */
 export interface Interruption {
   readonly at: Time;
-  /** Bytes that become durable at that instant. */
   readonly ranges: readonly Range[];
-  /** Those that are durable already. */
   readonly early: readonly Range[];
 }
 
@@ -94,12 +91,10 @@ function rangesOf(entry: Entry): Range[] {
   return entry.kind === "dirty" ? [{ from: entry.line, to: entry.line + LINE_BYTES }] : [];
 }
 
-/** An entry is ordered with all others of its instant. */
 function isInTurn(entry: Entry): boolean {
   return entry.kind === "durable" && (entry.unit === IN_ORDER || entry.unit > LINE_BYTES);
 }
 
-/** The first entries of an instant, as many as have no order among them. */
 function firstTogether(entries: readonly Entry[]): readonly Entry[] {
   const [first] = entries;
   if (first === undefined || isInTurn(first)) return entries.slice(0, 1);
@@ -114,7 +109,6 @@ function firstTogether(entries: readonly Entry[]): readonly Entry[] {
   return end < 0 ? entries : entries.slice(0, end);
 }
 
-/** Cells that are open while these entries happen; none where they make nothing durable. */
 function openedBy(
   entries: readonly Entry[],
   cursor: CrashCursor,
@@ -146,7 +140,6 @@ function versionsOf(lines: Map<number, DirtyLine["versions"]>, line: number) {
   return versions;
 }
 
-/** Stores of a core as one cell: its first words are durable. */
 function firstWords(
   { at, offset, bytes }: DurableEntry,
   tear: number,

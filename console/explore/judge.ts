@@ -1,7 +1,7 @@
 /**
- * Runs the checker of promises (P-41) on what a power failure leaves of all declared writes, at every
- * instant anew. A promise is about each eight bytes by themselves, so each open cell is judged alone,
- * however many there are; only cells of writes that others depend on are judged together.
+ * Runs the checker of promises (P-41) on what a power failure leaves, at every instant. A promise
+ * is about each eight bytes by themselves, so each open cell is judged alone, however many there
+ * are; only cells of writes that others depend on are judged together.
  */
 import { persistence } from "../checks/persistence.ts";
 import type { ImageView, RunRecord } from "../checks/run_record.ts";
@@ -10,20 +10,17 @@ import { overlaps, type Range } from "./history.ts";
 import type { WriteGroup } from "./declared_writes.ts";
 import type { Finding } from "../checks/finding.ts";
 
-/** SCM of one host after a power failure. */
 export interface CrashState extends OpenMemory {
   readonly host: string;
 }
 
-/** Settled cells, each with the alternative that is found. */
+/** By cell: the alternative that is found. */
 export type Settled = ReadonlyMap<Cell, number>;
 
-/** The promises about one host's SCM. */
 export interface Judge {
   readonly run: Pick<RunRecord, "plan" | "lives" | "claims">;
   readonly host: string;
   readonly groups: readonly WriteGroup[];
-  /** Ways to settle the cells of deciding writes that are tried. */
   readonly most: number;
 }
 
@@ -55,7 +52,6 @@ export function judgeGroup(
 
 const NOTHING: Settled = new Map();
 
-/** The cells of these ranges that are not settled. */
 export function openIn(
   state: CrashState,
   ranges: readonly Range[],
@@ -66,7 +62,6 @@ export function openIn(
   return [...cells].filter((cell) => !settled.has(cell));
 }
 
-/** The first cells, as many as have no more than `most` ways to be settled together. */
 function jointly(cells: readonly Cell[], most: number): readonly Cell[] {
   let ways = 1;
   const end = cells.findIndex(({ alternatives }) => (ways *= alternatives.length) > most);
@@ -84,7 +79,7 @@ export function* combinations(
   }
 }
 
-/** SCM as checkers see it. @param isOpen true if some cell is not settled. */
+/** SCM as checkers see it. @param isOpen some cell is not settled. */
 export function imageOf(state: CrashState, settled: Settled, isOpen: boolean): ImageView {
   const found = (choice: Settled) => viewOf(state, (cell) => choice.get(cell) ?? 0);
   const { read } = found(settled);
@@ -109,7 +104,6 @@ export function witnessOf(
   state: CrashState,
   options: {
     readonly group: WriteGroup;
-    /** Choices that are made. */
     readonly settled: Settled;
     readonly suspected: Range | undefined;
   },

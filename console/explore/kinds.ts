@@ -1,7 +1,7 @@
 /**
- * Groups instants of one kind: equal latest events, equal events before them, and equal messages of programs so far
- * (as in Pathfinder, 2025: crash points are grouped by update behaviour, and one of each group is tested first). A
- * mistake shows at most instants of its kind, so one of each finds it early; all others follow.
+ * Instants of one kind have equal latest events, equal events before them, and equal messages of
+ * programs so far (as in Pathfinder, 2025). A mistake shows at most instants of its kind, so one of
+ * each finds it early; all others follow.
  */
 import type { Time } from "../../fabric/base/time.ts";
 import { framesOf } from "./cards.ts";
@@ -12,15 +12,12 @@ import type { RackRun } from "./rerun.ts";
 /** Which instants a sweep judges: the first of each kind, then the rest; or all of them at once. */
 export type Turn = "first of each kind" | "rest" | "all";
 
-/** It is an instant's turn. @param first the first of each kind. */
+/** True if the instant has its turn. @param first the first of each kind. */
 export function isTurnOf(turn: Turn, first: ReadonlySet<Time>, at: Time): boolean {
   return turn === "all" || first.has(at) === (turn === "first of each kind");
 }
 
-/**
- * The first instant of each kind.
- * @param instants ascending.
- */
+/** The first instant of each kind. @param instants ascending. */
 export function firstOfEachKind(
   instants: readonly Time[],
   { recording, victims }: { readonly recording: RackRun; readonly victims: readonly Victim[] },
@@ -52,7 +49,6 @@ export function firstOfEachKind(
   ].sort((x, y) => x.time - y.time);
   for (const { time, what } of said) add(time + 1, what);
   const known = new Set<string>(), first = new Set<Time>();
-  /** The messages of programs so far, which show their progress. */
   const stage = new Set<string>();
   let before = "", next = 0;
   for (const at of instants) {
@@ -66,7 +62,6 @@ export function firstOfEachKind(
   return first;
 }
 
-/** The kind of a change of memory: its way there, and its size. */
 function kindOf(entry: Entry): string {
   switch (entry.kind) {
     case "durable":

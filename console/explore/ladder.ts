@@ -1,4 +1,3 @@
-/** The operation that a counterexample is about, as a ladder with the power failure in it. */
 import type { RackPlan } from "../../fabric/rack/plan/plan.ts";
 import type { Time } from "../../fabric/base/time.ts";
 import {
@@ -19,10 +18,9 @@ import type { StrictWrite } from "./robust/strict_history.ts";
 
 type HostRange = { readonly host: string } & Range;
 
-/** Operations before the failure among which one that involves a failed host is searched. */
 const LOOK_BACK = 256;
 
-/** A ladder as text and as data; "" and null where nothing was traced that is an operation. */
+/** "" and null where no operation was traced. */
 export interface CutLadder {
   readonly text: string;
   readonly document: LadderDocument | null;
@@ -35,9 +33,7 @@ export function ladderAt(
     readonly hosts: readonly string[];
     readonly at: Time;
     readonly notes: readonly TimedRecord[];
-    /** Bytes of SCM that it is about. */
     readonly scm: HostRange | undefined;
-    /** Robustness: two writes, one of which was lost. */
     readonly pair?: UnorderedPair | undefined;
   },
 ): CutLadder {
@@ -70,7 +66,9 @@ export function ladderAt(
   return { text, document: ladderDocumentOf(observed, whole) };
 }
 
-/** The work request of the missing write; where a core has stored it, that of the one that is found. */
+/**
+ * The work request of the missing write, or where a core has stored that, of the one that is found.
+ */
 function operationOf(
   lines: readonly TraceLine[],
   operations: readonly Operation[],
@@ -92,7 +90,6 @@ function operationOf(
   return undefined;
 }
 
-/** When each of the two began and was visible. */
 function marksOf({ missing, found }: UnorderedPair): LadderRow[] {
   const rows = (name: string, write: StrictWrite, left: string): LadderRow[] => {
     const { initiator, beganAt, host, from, to, visibleAt, by } = write;
@@ -110,7 +107,6 @@ function marksOf({ missing, found }: UnorderedPair): LadderRow[] {
   ];
 }
 
-/** The operation's own trace contains these bytes. */
 function isAbout(lines: readonly TraceLine[], operation: Operation, range: Range): boolean {
   const { from, until, number } = operation;
   for (let i = from; i < Math.min(until, lines.length); i++) {

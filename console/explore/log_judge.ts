@@ -11,7 +11,7 @@ import type { Finding } from "../checks/finding.ts";
 export interface LogVerdict {
   readonly finding: Finding | undefined;
   readonly settled: Settled;
-  /** Ways that were looked at besides the first, and whether there would have been others. */
+  /** Besides the first. */
   readonly paths: number;
   readonly isBounded: boolean;
 }

@@ -1,6 +1,6 @@
 /**
- * Which promise holds where: every method on every kind of responder, each explored. The confirmation of a
- * method is judged as a promise, so each unsafe cell has a counterexample.
+ * Every method on every kind of responder, each explored. The confirmation of a method is judged as
+ * a promise, so each unsafe cell has a counterexample.
  */
 import type { TimedRecord } from "../../fabric/audit.ts";
 import { DOMAIN_NAMES, type PersistenceDomain } from "../../fabric/rack/plan/persistence_domain.ts";
@@ -34,9 +34,8 @@ export interface MatrixPlace {
   readonly arch: Architecture;
   readonly ddio: "off" | "on";
   readonly domain: PersistenceDomain;
-  /** Where the responder's receive buffers are. */
   readonly receiveBuffer: typeof RECEIVE_BUFFERS[number];
-  /** How the responder's card is attached; absent: PCIe. The rules are the same. */
+  /** Absent: PCIe. The rules are the same. */
   readonly attach?: "coherent";
 }
 
@@ -51,7 +50,6 @@ function updatesOf(method: MethodName): readonly MatrixPlace["update"][] {
   return MATRIX_UPDATES.filter((update) => update !== "mixed" || isMixed);
 }
 
-/** Replacing an object does not depend on the place of receive buffers without data. */
 function receiveBuffersOf(
   method: MethodName,
   update: MatrixPlace["update"],
@@ -59,7 +57,6 @@ function receiveBuffersOf(
   return update === "replaced" && method !== "send-read" ? ["dram"] : RECEIVE_BUFFERS;
 }
 
-/** Every place, in the order of the table. */
 export function matrixPlaces(): MatrixPlace[] {
   return METHODS.flatMap((method) =>
     updatesOf(method).flatMap((update) =>
@@ -82,10 +79,10 @@ export function matrixPlaces(): MatrixPlace[] {
 }
 
 const MIXED = "./mixed_writes.ts";
-/** Bytes of a message: more than a block of the medium, and no whole number of cache lines. */
+/** More than a block of the medium, and no whole number of cache lines. */
 const MESSAGE_BYTES = 300;
 
-/** The scenario of a place: two hosts, one message, two updates or a mixture, nothing else. */
+/** Two hosts, one message, two updates or a mixture, nothing else. */
 export function matrixScenario(place: MatrixPlace): string {
   const { method, update, arch, ddio, domain, receiveBuffer, attach = "pcie" } = place;
   // A core that polls has stored a SEND's data before the READ behind it is answered; the promise of the READ alone
@@ -158,7 +155,6 @@ export async function* exploreCells(
 ): AsyncGenerator<MatrixCell, void> {
   if (jobs === 1) {
     for (const place of places) {
-      // Lets the event loop handle signals.
       await sleep(0);
       yield await exploreCell(place);
     }

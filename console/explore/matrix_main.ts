@@ -1,4 +1,3 @@
-/** A process that explores cells of the matrix; its jobs come from `matrix.ts`. */
 import { answerConfined } from "../rack/own/answer.ts";
 import { exploreCell, type MatrixPlace } from "./matrix.ts";
 

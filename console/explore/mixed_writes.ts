@@ -1,6 +1,6 @@
 /**
- * A requester of the matrix (P-31): plain WRITEs to distant places, then one message by a method, posted at
- * once on one queue pair. The method's confirmation counts for all of them.
+ * A requester of the matrix (P-31): plain WRITEs to distant places, then one message by a method,
+ * on one queue pair. The method's confirmation counts for all.
  */
 import {
   IBV_ACCESS_LOCAL_WRITE,
@@ -31,7 +31,7 @@ import {
 import type { Mr, SendRequest } from "../../nodes/host/verbs/objects.ts";
 import type { ProgramContext } from "../../nodes/host/program_context.ts";
 
-/** Methods of the last message: an object that is written by SENDs takes no WRITE. */
+/** An object that is written by SENDs takes no WRITE. */
 export const MIXED_METHODS = [
   "write-only",
   "write-read",
@@ -42,13 +42,13 @@ export const MIXED_METHODS = [
 ] as const satisfies readonly Method[];
 type MixedMethod = typeof MIXED_METHODS[number];
 
-/** Writes, the last of them by the method; each lies in a place of its own, not on a line's bounds. */
+/** Each write lies in a place of its own, not on a line's bounds. */
 const WRITES = 4, PLACE_BYTES = 1024, AT = 24, BYTES = 100;
 const LAST = WRITES - 1;
 /** Areas of the requester's memory: a mark that is sent, the data behind it, and a byte for a READ. */
 const SLOT_BYTES = 256, DATA_AT = HEADER_BYTES, READ_AT = SLOT_BYTES - 1;
 
-/** The program. Options: `to`, `method`. */
+/** Options: `to`, `method`. */
 export function* mixedWrites({ cpu, device, options }: ProgramContext): Steps<void> {
   const { to, method } = options as { readonly to: string; readonly method: MixedMethod };
   const client = sound(
@@ -104,7 +104,6 @@ function placeOf({ va, rkey }: Region, id: number): { readonly va: number; reado
   return { va: va + id * PLACE_BYTES + AT, rkey };
 }
 
-/** The requests of the last message, of which the last one's completion, or its answer, counts. */
 function lastOf(
   method: MixedMethod,
   { cpu, region, slots }: { cpu: ProgramContext["cpu"]; region: Region; slots: Mr },
@@ -143,7 +142,6 @@ function lastOf(
   }
 }
 
-/** Waits for the method's confirmation. @returns false where the responder has lost its power before. */
 function* isConfirmed(client: PersistClient, method: MixedMethod): Steps<boolean> {
   for (;;) {
     const completions = yield* nextCompletions(client);

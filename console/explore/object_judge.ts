@@ -1,6 +1,6 @@
 /**
- * Runs the checker of objects that a `put` replaces where the power of their host fails: whatever the
- * caches have written back, the object is the old one or the new one.
+ * An object that a `put` replaces is the old one or the new one, whatever the caches have written
+ * back when the power of its host fails.
  */
 import { wholeObjects } from "../checks/whole_objects.ts";
 import type { RunRecord } from "../checks/run_record.ts";
@@ -20,11 +20,9 @@ import {
 export interface ObjectVerdict {
   readonly finding: Finding | undefined;
   readonly settled: Settled;
-  /** Some ways to find the directory were not tried. */
   readonly isBounded: boolean;
 }
 
-/** Limits of the ways to find the directory, and of the ways to find one entry. */
 const WAYS_MAX = 4096, ENTRY_WAYS_MAX = 65_536;
 
 export function judgeObjects(record: RunRecord, cut: readonly CrashState[]): ObjectVerdict {
@@ -44,8 +42,8 @@ export function judgeObjects(record: RunRecord, cut: readonly CrashState[]): Obj
 }
 
 /**
- * The ways in which a power failure may leave the directory, one of each kind: of the bytes of an entry only
- * those count that are a valid entry; all others are a free one, however they are torn.
+ * One of each kind: of the bytes of an entry only those count that are a valid entry; all others
+ * are a free one, however they are torn.
  */
 function waysToFind(
   { plan }: RunRecord,
@@ -71,7 +69,6 @@ function waysToFind(
 
 const NOTHING: Settled = new Map();
 
-/** For each entry that these cells can make, choices that do; undefined for too many choices. */
 function kindsOf(state: CrashState, { from, to }: Range, cells: readonly Cell[]) {
   const count = cells.reduce((all, { alternatives }) => all * alternatives.length, 1);
   if (count > ENTRY_WAYS_MAX) return undefined;
@@ -93,7 +90,6 @@ function findingWith(
   return wholeObjects.check({ ...record, scm: (name) => name === host ? image : undefined })[0];
 }
 
-/** The fewest choices of the object's cells with which the finding shows. */
 function witnessIn(
   record: RunRecord,
   state: CrashState,

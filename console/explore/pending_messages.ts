@@ -8,7 +8,6 @@ import { type Cell, pickDurable, type Picker, pickLast, remembering, viewOf } fr
 import type { CrashState, Settled } from "./judge.ts";
 import { forEachPath } from "./covering/paths.ts";
 
-/** Writes that the host will make, and the choices that lead to them. */
 interface Stored {
   readonly writes: readonly { readonly at: number; readonly data: Uint8Array }[];
   readonly settled: Settled;
@@ -19,7 +18,6 @@ export interface PendingMessages {
   readonly isBounded: boolean;
 }
 
-/** Limit of the ways to find receive buffers. */
 const WAYS_MAX = 1024;
 
 export function pendingMessagesOf(plan: RackPlan, state: CrashState): PendingMessages {

@@ -1,4 +1,3 @@
-/** Where the bytes of writes were at a power failure, and which of them survived. */
 import { PS_PER_US, type Time } from "../../fabric/base/time.ts";
 import { type RnicWrite, writesOf } from "./cards.ts";
 import { isSame, WORD_BYTES } from "./choices.ts";
@@ -16,21 +15,24 @@ interface Scene {
   readonly at: Time;
   readonly cursor: CrashCursor;
   readonly busWrites: readonly RnicWrite[];
-  /** Lines of shared regions: dirty in a card's local cache when it detects the failure, and given back. */
+  /**
+   * Lines of shared regions: dirty in a card's local cache when it detects the failure, and given
+   * back.
+   */
   readonly cached: readonly (HeldWrite & { readonly rnic: string })[];
   readonly lines: readonly RnicWrite[];
   readonly left: Readable;
 }
 
 /**
- * Where no program declared a write, writes of the RNIC are shown: their most, their time before and after; and
- * lines.
+ * Limits of the RNIC's writes that are shown where no program declared one; the time goes both
+ * ways.
  */
 const CARD_WRITES_MAX = 8;
 const NEAR_PS = 2 * PS_PER_US;
 
 /**
- * Places of the bytes, each write split where the place changes.
+ * Each write is split where the place of its bytes changes.
  * @param crash.run the run with the power failure; `recording`: the one without.
  * @param crash.writes none: those of RNICs about that time.
  */
@@ -122,7 +124,6 @@ function placeOf(scene: Scene, offset: number, bytes: Uint8Array): BytePlace {
   return sent.arrivesAt < at ? "iio" : "bus";
 }
 
-/** A write that a program declared, or else one of an RNIC. */
 export interface AnnouncedWrite {
   readonly node: string;
   readonly by: string;

@@ -1,8 +1,8 @@
 /**
- * Reports and notes of the survivors of a power failure. All that survivors see of a failure at `t` are the
- * frames that the host's RNICs have sent until they detect the failure, a fixed time later. So one run stands
- * for all instants with equally many frames before `t` + that time. An acknowledgement that is under way at
- * `t`, or that the RNIC still sends, belongs to them: it may break a promise (P-12).
+ * All that survivors see of a power failure at `t` are the frames that the host's RNICs have sent
+ * until they detect the failure, a fixed time later. So one run stands for all instants with
+ * equally many frames before `t` + that time. An acknowledgement that is under way at `t`, or that
+ * the RNIC still sends, belongs to them: it may break a promise (P-12).
  */
 import type { TimedRecord } from "../../fabric/audit.ts";
 import { lookaheadPs } from "../../fabric/rack/plan/cabling.ts";
@@ -15,25 +15,21 @@ import { edgeOf } from "./history.ts";
 import { eventsMaxOf, type RackRun, runRack } from "./rerun.ts";
 import type { ExploredRack } from "./types.ts";
 
-/** A run with a power failure. */
 export interface PostCrashRun {
-  /** Frames of the victim that the survivors see. */
   readonly frames: number;
   /** Of the survivors, before the failure and after it. */
   readonly reports: readonly Reported[];
   readonly notes: readonly TimedRecord[];
-  /** The run, with the power failure at `cutAt`. */
   readonly run: RackRun;
   readonly cutAt: Time;
-  /** Its endless activity; undefined where it ends. */
+  /** Undefined: it ends. */
   readonly endless: string | undefined;
 }
 
-/** A host whose power is cut. */
 export interface Victim {
   readonly host: string;
   readonly config: HostPlan;
-  /** How much later its RNICs detect the failure: their buses are of one kind. */
+  /** After so long its RNICs detect the failure: their buses are of one kind. */
   readonly noticePs: Time;
 }
 
@@ -51,7 +47,7 @@ export function victimOf(plan: RackPlan, host: string): Victim {
   throw new Error(`${host} has no RNIC`);
 }
 
-/** The plan's power failures with another one at `at`, from which the hosts do not come back. */
+/** Adds a power failure at `at`, from which the hosts do not come back. */
 export function faultsWith(
   faults: readonly FaultPlan[],
   cut: { readonly hosts: readonly string[]; readonly at: Time },
@@ -72,15 +68,10 @@ export class PostCrashRuns {
   readonly #frames: readonly Time[];
   readonly #options: { readonly histories: boolean; readonly keep: number };
   #last: PostCrashRun | undefined;
-  /** By number of frames. */
   readonly #kept = new Map<number, PostCrashRun>();
-  /** Runs that were made. */
   count = 0;
 
-  /**
-   * @param options.histories keeps the histories of the survivors' memories.
-   * @param options.keep number of runs that are kept, as they may be asked for again.
-   */
+  /** @param options.keep number of runs that are kept, as they may be asked for again. */
   constructor(
     rack: ExploredRack,
     { recording, victim }: { readonly recording: RackRun; readonly victim: Victim },
@@ -93,12 +84,10 @@ export class PostCrashRuns {
     this.#options = options;
   }
 
-  /** The instants from which on the survivors see one more frame. */
   *edges(): Generator<Time> {
     for (const at of this.#frames) yield edgeOf(at, this.#victim.noticePs);
   }
 
-  /** Frames that survivors see where the power fails at `at`. */
   framesBy(at: Time): number {
     const end = at + this.#victim.noticePs;
     return lowerBound(this.#frames, (sentAt) => sentAt >= end);
@@ -156,12 +145,14 @@ function endlessText({ unfinished, events }: RackRun, host: string): string {
     "with `until` the scenario says when such a run ends";
 }
 
-/** Sorts them; those of one instant stay as they are. */
+/** Sorts in place; stable. */
 export function byTime<Timed extends { readonly time: Time }>(all: Timed[]): Timed[] {
   return all.sort((x, y) => x.time - y.time);
 }
 
-/** The index of the first item that `isBehind`, which holds for all after it; their number where none does. */
+/**
+ * The index of the first item that `isBehind`, which holds for all after it; their number: none.
+ */
 export function lowerBound<Item>(
   items: readonly Item[],
   isBehind: (item: Item) => boolean,

@@ -16,12 +16,10 @@ import type { Coverage } from "./covering/ways.ts";
 import { ROBUSTNESS, type Robustness, type UnorderedPair } from "./robust/robustness.ts";
 import type { Again, ExploredRack, ExploreOptions } from "./types.ts";
 
-/** A rack right after a power failure. */
 export interface CrashedRack {
   readonly at: Time;
-  /** Hosts that lost power. */
   readonly cut: readonly CrashState[];
-  /** All other hosts: they go on, or the scenario has cut them. */
+  /** They go on, or the scenario has cut them. */
   readonly others: ReadonlyMap<string, EndedHost>;
   /** Both in order: see `inOrder` of `run_record.ts`. */
   readonly reports: readonly Reported[];
@@ -29,28 +27,25 @@ export interface CrashedRack {
 }
 
 export interface ProtocolVerdict {
-  /** Ways in which recoveries and checks have found memory. */
   readonly paths: number;
-  /** Coverage wherever there were more ways than could be tried; empty: all ways were tried. */
+  /** Empty: all ways were tried. */
   readonly covered: readonly Coverage[];
   readonly breach: Breach | undefined;
 }
 
 /**
- * Limit of the cost of second power failures that `--cuts 2` does not ask for: each way to find memory behind one
- * costs the writes of the recovery that it interrupts, the lines that recoveries and checks then read, and a
- * constant. That is work, not time, so verdicts are the same on each machine: a second or two for short recoveries,
- * half a minute for one of 100 stores.
+ * Limit of the cost of second power failures without `--cuts 2`: each way to find memory behind one
+ * costs the writes of the recovery that it interrupts, the lines that recoveries and checks then
+ * read, and a constant. Work, not time, so that verdicts are the same on each machine: a second or
+ * two for short recoveries, half a minute for one of 100 stores.
  */
 export const AGAIN_COST = { most: 500_000, begin: 16 } as const;
 
-/** Second power failures, and what they have cost. */
 export class AgainCount implements Again {
   recoveries = 0;
   cut = 0;
   ways = 0;
   cost = 0;
-  /** Cost of those before. */
   readonly before: number;
 
   constructor(before = 0) {
@@ -58,20 +53,18 @@ export class AgainCount implements Again {
   }
 }
 
-/** Names of the oracles that are the protocol's own file, and the operations that it notes. */
+/** Oracles that are the protocol's own: its file, and the operations that it notes. */
 export const OWN_CHECK = "check", OPERATIONS = "operations";
 
-/** An oracle's error for one way to find memory. */
 export interface Wrong {
   readonly checker: typeof OWN_CHECK | typeof OPERATIONS | typeof ROBUSTNESS;
   readonly found: string;
-  /** Robustness: the two writes. */
   readonly pair?: UnorderedPair;
 }
 
 export interface Breach extends Wrong {
   readonly trail: Trail;
-  /** Number of operations of the recovery before a second power failure. */
+  /** The recovery's number of operations before a second power failure. */
   readonly again?: number;
 }
 
@@ -79,7 +72,6 @@ interface Choosing {
   readonly most: number;
 }
 
-/** A recovery that has run, for another power failure during it. */
 interface Recovering {
   readonly host: string;
   readonly found: { pick: Picker } & Readable;
@@ -93,12 +85,9 @@ export class ProtocolJudge {
   readonly #options: Pick<ExploreOptions, "cuts" | "tear">;
   again = new AgainCount();
   #linesRead = 0;
-  /** The first question on noted operations without a verdict. */
   unknown: string | undefined;
-  /** Some protocol recovers or checks. */
   readonly hasQuestions: boolean;
 
-  /** @param robustness judges the reads of recoveries, where given. */
   constructor(
     rack: ExploredRack,
     options: Pick<ExploreOptions, "cuts" | "tear">,
@@ -111,7 +100,6 @@ export class ProtocolJudge {
     this.hasQuestions = Object.values(rack.own).some(hasHooks);
   }
 
-  /** Tries all ways to find memory, up to a breach. Yields after each. */
   *judge(crash: CrashedRack, choosing: Choosing): Generator<undefined, ProtocolVerdict> {
     let breach: Omit<Breach, "trail"> | undefined;
     let inner: Trail = new Map();
@@ -150,10 +138,6 @@ export class ProtocolJudge {
     };
   }
 
-  /**
-   * The error where reads find the choices of `pick`.
-   * @param recovering collects the recoveries that were run, where their writes matter.
-   */
   #wrong(crash: CrashedRack, pick: Picker, recovering?: Recovering[]): Wrong | undefined {
     this.#robustness?.begin();
     const hosts = new Map(crash.others);
@@ -180,13 +164,11 @@ export class ProtocolJudge {
     return wrong && { checker: wrong.by, found: wrong.findings.join("; ") };
   }
 
-  /** Reads of the recent recoveries that robustness forbids. */
   #notRobust(at: Time): Wrong | undefined {
     const found = this.#robustness?.finding(at);
     return found && { checker: ROBUSTNESS, ...found };
   }
 
-  /** Another power failure at each instant of a recovery that writes, and another recovery. */
   *#cutAgain(
     crash: CrashedRack,
     { host, found, log }: Recovering,
@@ -238,7 +220,6 @@ export class ProtocolJudge {
   }
 }
 
-/** Moves a cursor through a recovery: stops in the middle of each of its instants, and behind it. */
 function* instantsWithin(
   log: HistoryLog,
   { cursor, cells, tear }: {

@@ -1,22 +1,17 @@
-/** An exploration as text. As data it is the {@link Verdict} itself. */
 import type { HoldPlan, WritebackPlan } from "../../fabric/rack/plan/plan.ts";
 import { formatTime } from "../../fabric/base/time.ts";
-import { interleavingsText, leftText } from "../api/explore_text.ts";
+import { interleavingsText, leftText, pointsText } from "../api/explore_text.ts";
 import type { Prepared } from "../rack/prepare.ts";
 import { columnsOf, tableText } from "../reports/table.ts";
 import type { BytePlace, Counterexample, ExploreProgress, PlacedBytes, Verdict } from "./types.ts";
 import { countOf } from "../checks/finding.ts";
 
-/** A variant that was explored, and how its counterexample is replayed. */
 export interface Explored extends Pick<Prepared, "label" | "variant"> {
   readonly verdict: Verdict;
-  /** The command; null where there is nothing to replay. */
   readonly command: string | null;
-  /** The file of faults that it reads. */
   readonly faults: string | null;
 }
 
-/** An exploration as a JSON document. */
 export function exploredDocument(
   { scenario, seed, explored, input }: {
     readonly scenario: string;
@@ -31,7 +26,7 @@ export function exploredDocument(
   return { scenario, seed, runs, ...(input !== undefined && { input }) };
 }
 
-/** One line on each variant, and all of the first counterexample of each. */
+/** One line on each variant, and all of its counterexample. */
 export function exploredText(all: readonly Explored[]): string {
   return all.flatMap(({ label, verdict, command }) => {
     const { counterexample } = verdict;
@@ -42,13 +37,12 @@ export function exploredText(all: readonly Explored[]): string {
 }
 
 function countsText(verdict: Verdict): string {
-  const { hosts, instants, crashPoints, continuations, bounded, wallMs, perSecond, why } = verdict;
+  const { hosts, instants, continuations, bounded, wallMs, perSecond, why } = verdict;
   const { writes, promises, exhaustive, judgedBy, paths, again } = verdict;
-  const points = countOf(crashPoints, "crash point"), runs = countOf(continuations, "run");
+  const runs = countOf(continuations, "run");
   const interleavings = verdict.interleavings && interleavingsText(verdict.interleavings);
   const isFound = verdict.counterexample?.holds !== undefined;
   const judged = judgedBy.length > 0 ? [`judged by ${judgedBy.join(", ")}`] : [];
-  // Of interleavings alone: no power was cut.
   if (interleavings !== undefined && instants === 0 && (isFound || hosts.length === 0)) {
     return [
       interleavings,
@@ -60,7 +54,7 @@ function countsText(verdict: Verdict): string {
   }
   const more = `more choices than were tried at ${countOf(bounded, "instant")}`;
   const parts = [
-    `${points} at ${countOf(instants, "instant")} of ${hosts.join(", ")}`,
+    pointsText(verdict),
     `${runs}, ${(wallMs / 1_000).toFixed(2)} s, ${perSecond}/s`,
     `${countOf(writes, "write")}, ${promises} promised`,
     ...(paths > 0 ? [`memory read in ${countOf(paths, "way")}`] : []),
@@ -74,7 +68,7 @@ function countsText(verdict: Verdict): string {
   return parts.join("; ");
 }
 
-/** How far an exploration is, in words: `12 runs of interleavings, 40 crash points`. */
+/** `12 runs of interleavings, 40 crash points`. */
 export function progressText({ crashPoints, runs }: ExploreProgress): string {
   return [
     ...(runs === undefined ? [] : [countOf(runs, "run of interleavings", "runs of interleavings")]),
@@ -82,7 +76,6 @@ export function progressText({ crashPoints, runs }: ExploreProgress): string {
   ].join(", ");
 }
 
-/** The step that is held, its predecessor, and the end of the hold. */
 function holdText({ by, step, number, until }: HoldPlan): string {
   const what = step === "store"
     ? `store ${number} of ${by} stays in its core's buffer`

@@ -18,40 +18,32 @@ import type { ExploredRack } from "./types.ts";
 import { type Life, livesOf } from "../checks/lives.ts";
 
 export interface RunOptions {
-  /** Instead of the plan's. */
   readonly faults?: readonly FaultPlan[];
   readonly writebacks?: readonly WritebackPlan[];
-  /** Keeps histories of every host's memory, and what RNICs send. */
+  /** Of every host's memory; also keeps what RNICs send. */
   readonly histories?: boolean;
   readonly onTrace?: (time: Time, node: string, step: TraceStep) => void;
-  /** Events after which it is cut off: see {@link eventsMaxOf}. */
   readonly eventsMax?: number;
 }
 
-/** A write of an RNIC on its way to SCM. */
 export interface BusWrite {
-  /** When the RNIC sends it. */
   readonly at: Time;
-  /** When all of it is at the host. */
   readonly arrivesAt: Time;
   readonly offset: number;
   readonly bytes: Uint8Array;
 }
 
-/** Payload that an RNIC writes to memory, and when. */
+/** Payload that an RNIC writes to memory. */
 export interface Placed extends PlacedPayload {
   readonly at: Time;
 }
 
 export interface Sendings {
-  /** When it hands frames to its network port, ascending. */
   readonly frames: Time[];
-  /** Bytes of each. */
   readonly frameBytes: number[];
   readonly busWrites: BusWrite[];
-  /** Lines of shared regions in SCM that it gives back to its host. */
   readonly lines: BusWrite[];
-  /** The messages of these entries, where the run is traced: in the order of time. */
+  /** Where the run is traced: in the order of time. */
   readonly placed: Placed[];
 }
 
@@ -59,37 +51,30 @@ export interface RackRun {
   readonly plan: RackPlan;
   readonly lives: ReadonlyMap<string, readonly Life[]>;
   readonly reports: readonly Reported[];
-  /** The programs that have not ended. */
   readonly unfinished: readonly UnfinishedReport[];
   /** By time; those of one node in the order in which it made them. */
   readonly notes: readonly TimedRecord[];
-  /** By host: SCM as a power failure at the end would leave it. */
   readonly scm: ReadonlyMap<string, Pages>;
-  /** By host, where they were asked for; by RNIC. */
   readonly histories: ReadonlyMap<string, HistoryLog>;
   /** By RNIC, where histories were asked for: in each of its lives. */
   readonly held: ReadonlyMap<string, readonly HeldHistory[]>;
   readonly sendings: ReadonlyMap<string, Sendings>;
-  /** The time of the last event. */
   readonly endPs: Time;
   readonly events: number;
-  /** The plan's `until`, or `eventsMax`, ended it before its last event. */
+  /** By the plan's `until`, or `eventsMax`. */
   readonly isCutOff: boolean;
-  /** `eventsMax` ended it. */
   readonly isEndless: boolean;
 }
 
-/** A program may wait endlessly for a host that has failed, looking repeatedly; a run has some thousand events. */
+/** A run has some thousand events; a program may look for a failed host endlessly. */
 const EVENTS_MORE = 400_000;
-/** Time between checks of their number. */
 const SLICE_PS = 1_000 * PS_PER_US;
 
-/** Events of a run like the recorded one, but with a power failure, after which it is taken for endless. */
+/** Beyond so many events a run with a power failure is endless. */
 export function eventsMaxOf({ events }: Pick<RackRun, "events">): number {
   return EVENTS_MORE + 10 * events;
 }
 
-/** Runs the rack to its end. */
 export function runRack(rack: ExploredRack, options: RunOptions = {}): RackRun {
   const plan = planOf(rack.plan, options);
   const lives = livesOf(plan, plan.faults);
@@ -151,7 +136,6 @@ function planOf(plan: RackPlan, { faults, writebacks }: RunOptions): RackPlan {
   return { ...rest, faults: faults ?? plan.faults, ...(all.length > 0 && { writebacks: all }) };
 }
 
-/** Makes nodes as `create` does, and records what RNICs send. */
 function watched(
   create: CreateNode,
   { plan, sendings }: { readonly plan: RackPlan; readonly sendings: Map<string, Sendings> },
@@ -175,7 +159,6 @@ function watched(
   };
 }
 
-/** The RNIC with recorded outputs. */
 function watchedRnic(
   node: Node,
   { sent, busLatencyPs }: { readonly sent: Sendings; readonly busLatencyPs: Time },

@@ -1,4 +1,3 @@
-/** A run after a power failure: its surviving hosts, its record for checkers, its soundness. */
 import { CHECKERS } from "../checks/all.ts";
 import type { RunRecord } from "../checks/run_record.ts";
 import { SCM_BASE } from "../../nodes/host/memory/address_map.ts";
@@ -10,7 +9,7 @@ import type { RackRun } from "./rerun.ts";
 
 const OTHERS = new WeakMap<RackRun, ReadonlyMap<string, EndedHost>>();
 
-/** Other hosts than those that are cut, at the end of a run. @param run with the histories of memories. */
+/** The hosts that are not cut, at the end of a run. @param run with the histories of memories. */
 export function othersOf(
   run: RackRun,
   { but }: { readonly but: readonly string[] },
@@ -31,7 +30,7 @@ export function othersOf(
   return others;
 }
 
-/** SCM of a host at the end of a run, with the writes that its RNICs keep for it (`wsp`). */
+/** SCM at the end of a run, with the writes that its RNICs keep (`wsp`). */
 export function leftOf(run: RackRun, host: string): Readable | undefined {
   const scm = run.scm.get(host);
   if (scm === undefined) return undefined;
@@ -72,7 +71,7 @@ export function recordOf(run: RackRun, claims: boolean): RunRecord {
 /**
  * The first finding of each checker.
  * @param but.notOf hosts whose SCM is judged elsewhere.
- * @param but.notBy name of a checker that runs elsewhere.
+ * @param but.notBy a checker that runs elsewhere.
  */
 export function unsoundness(
   run: RackRun,

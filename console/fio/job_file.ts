@@ -1,42 +1,39 @@
 /**
- * Reads fio's job files: sections of settings, with comments, `include`, and variables of the environment, by the
- * rules of fio's `__parse_jobs_ini` and `fio_option_dup_subs`. The meaning of settings is in `options.ts`.
+ * Reads fio's job files: sections of settings, with comments, `include`, and variables of the
+ * environment, by the rules of fio's `__parse_jobs_ini` and `fio_option_dup_subs`.
  */
 import type { Problem } from "../../fabric/rack/plan/problem.ts";
 import { oneOf, Refusal } from "../../fabric/rack/plan/problem.ts";
 
-/** One line of a section: `name=value`, or a name alone. */
 export interface Setting {
   readonly name: string;
   readonly value?: string;
   readonly file: string;
   readonly line: number;
-  /** Variables of the environment that the line names and that are not set: fio takes them as empty. */
+  /**
+   * Variables of the environment that the line names and that are not set: fio takes them as empty.
+   */
   readonly unset: readonly string[];
 }
 
 export interface Section {
-  /** `global`, or the job's name. */
   readonly name: string;
   readonly file: string;
   readonly line: number;
   readonly settings: readonly Setting[];
 }
 
-/** A job file's inputs from outside. */
 export interface JobFileWorld {
-  /** The content of a file. @throws Error where it cannot be read */
+  /** @throws Error where the file cannot be read */
   readonly read: (path: string) => Promise<string>;
-  /** A variable of the environment. */
   readonly variable: (name: string) => string | undefined;
 }
 
-/** Limit of nested includes. */
 const INCLUDE_DEPTH_MAX = 16;
 /** fio's 4 KiB page, 1 core a program, and no limit of memory that a job could be sized by. */
 const KEYWORDS: Readonly<Record<string, string>> = { $pagesize: "4096", $ncpus: "1" };
 
-/** The sections of a job file, in order. @throws Refusal with all that is wrong with their form. */
+/** @throws Refusal with all that is wrong with the sections' form. */
 export async function readJobFile(path: string, world: JobFileWorld): Promise<Section[]> {
   const problems: Problem[] = [];
   const sections = sectionsOf(await linesOf(path, { world, problems }), problems);
@@ -48,7 +45,7 @@ export async function readJobFile(path: string, world: JobFileWorld): Promise<Se
   return sections;
 }
 
-/** A section that gives defaults to the jobs behind it. */
+/** Such a section gives defaults to the jobs behind it. */
 export function isGlobal(name: string): boolean {
   return name.startsWith("global");
 }
@@ -65,7 +62,6 @@ interface Reading {
   readonly problems: Problem[];
 }
 
-/** Lines without comments and blanks, those of included files in their place. */
 async function linesOf(file: string, { world, problems }: Reading, depth = 0): Promise<Line[]> {
   const lines: Line[] = [];
   for (const [i, raw] of (await world.read(file)).split(/\r?\n/).entries()) {
@@ -85,7 +81,9 @@ async function linesOf(file: string, { world, problems }: Reading, depth = 0): P
   return lines;
 }
 
-/** A path is relative to the current folder, or to that of the file that includes it, as fio has it. */
+/**
+ * A path is relative to the current folder, or to that of the file that includes it, as fio has it.
+ */
 async function includedLines(
   path: string,
   { world, problems, at, depth }: Reading & {
@@ -137,7 +135,7 @@ function halves(text: string): { name: string; value?: string; unset: string[] }
   return { name: text.slice(0, at).trim(), value: text.slice(at + 1).trim(), unset: [] };
 }
 
-/** Puts variables (`${NAME}`) and fio's keywords (`$pagesize`) in their places. */
+/** Replaces variables (`${NAME}`) and fio's keywords (`$pagesize`). */
 export function substituted(setting: Setting, world: Pick<JobFileWorld, "variable">): Setting {
   const { value } = setting;
   if (value === undefined || !value.includes("$")) return setting;

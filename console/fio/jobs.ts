@@ -1,7 +1,3 @@
-/**
- * From job files to the threads that run on the rack's hosts: defaults, threads of a job, waves and
- * groups, and which client meets which server. Numbers follow fio's `fixup_options` and `add_job`.
- */
 import { listOf, oneOf, type Problem, Refusal, refusal } from "../../fabric/rack/plan/problem.ts";
 import { PS_PER_US } from "../../fabric/base/time.ts";
 import {
@@ -21,35 +17,35 @@ import { engineHas, type OptionName, USED } from "./options.ts";
 import { addSettings, COMMAND, nameOf, type Options, type Said } from "./settings.ts";
 import { type Shown, shownOf, type Take } from "./shown.ts";
 
-/** A thread, with what the command knows of it. */
 export interface PlannedJob {
   readonly job: FioJob;
   readonly section: Pick<Section, "name" | "file" | "line">;
   /** fio's `groupid`. */
   readonly groupId: number;
   readonly shown: Shown;
-  /** `job options` in JSON: the section's own, and those of `[global]` that another file has otherwise. */
+  /**
+   * `job options` in JSON: the section's own, and those of `[global]` that another file has
+   * otherwise.
+   */
   readonly options: Readonly<Record<string, string>>;
-  /** All that is given, each with the line that it comes from. */
   readonly given: Readonly<Pick<Options, "get">>;
-  /** The server's address in the file: librpma's `serverip`, rdma's `hostname`. */
+  /** The server's, in the file: librpma's `serverip`, rdma's `hostname`. */
   readonly address?: string;
 }
 
 export interface Plan {
   readonly jobs: readonly PlannedJob[];
-  /** The common settings of every file's `[global]`, for `global options` in JSON. */
+  /** Common to every file's `[global]`, for `global options` in JSON. */
   readonly globals: Readonly<Record<string, string>>;
   readonly notes: readonly string[];
 }
 
 const BLOCK: BlockSizes = { least: 4096, most: 4096 };
 const WINDOW_PS = 500_000 * PS_PER_US;
-/** librpma's default port. */
 const PORT = 7204;
 const BLOCK_MAX = 2 ** 30;
 
-/** Numbers that go on from file to file, except those of a file's servers: fio has a process for each file. */
+/** fio has a process for each file: numbers of a file's servers begin anew, all others go on. */
 interface Counts {
   clients: number;
   servers: number;
@@ -139,7 +135,7 @@ export function planJobs(
   return { jobs, globals, notes: [...said.notes] };
 }
 
-/** Settings that several records share: fio's document is of one file, the rack's of all of them. */
+/** Shared settings: fio's document is of one file, the rack's of all of them. */
 function commonOf(records: readonly Readonly<Record<string, string>>[]): Record<string, string> {
   const [first = {}, ...others] = records;
   const alike = ([name, value]: readonly [string, string]) =>
@@ -147,7 +143,9 @@ function commonOf(records: readonly Readonly<Record<string, string>>[]): Record<
   return Object.fromEntries(Object.entries(first).filter(alike));
 }
 
-/** Where a job has an option: its line, or the section's where the command gives it or nothing does. */
+/**
+ * Where a job has an option: its line, or the section's where the command gives it or nothing does.
+ */
 export function placeOf(
   { given, section }: Pick<PlannedJob, "given" | "section">,
   option: OptionName,
@@ -156,7 +154,10 @@ export function placeOf(
   return file === COMMAND ? section : { file, line };
 }
 
-/** A line of `[global]` counts once, however many jobs it comes to; a setting of the command has no line. */
+/**
+ * A line of `[global]` counts once, however many jobs it comes to; a setting of the command has no
+ * line.
+ */
 export function unique(problems: readonly Problem[]): Problem[] {
   const told = problems.map((each): Problem => {
     const { path, found, expected } = each;
@@ -172,7 +173,10 @@ function overridden(text: string) {
   return { name, ...value, file: COMMAND, line: 1, unset: [] };
 }
 
-/** As fio lists them: by their first names, with variables replaced, without those that have no value. */
+/**
+ * As fio lists them: by their first names, with variables replaced, without those that have no
+ * value.
+ */
 function written(
   { settings }: Section,
   world: Pick<JobFileWorld, "variable">,

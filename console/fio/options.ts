@@ -1,11 +1,10 @@
 /**
- * fio's options, as a table: those that a job of the rack has, those without an effect on it, and those that are
- * refused, as they would change the measurement. Names are those of fio's `options.c` and of the engines `librpma_*`
- * and `rdma`.
+ * fio's options: those that a job of the rack has, those without an effect on it, and those that
+ * are refused, as they would change the measurement. Names are those of fio's `options.c` and of
+ * the engines `librpma_*` and `rdma`.
  */
 import { type EngineName, ENGINES } from "../../nodes/host/programs/fio/job.ts";
 
-/** The kind of a value: `values.ts` reads it. */
 export type Kind =
   | "bytes"
   | "extent"
@@ -22,14 +21,12 @@ export type Kind =
 
 export interface OptionRow {
   readonly kind: Kind;
-  /** Limits of a count or of bytes. */
   readonly least?: number;
   readonly most?: number;
-  /** The engines that have it; absent: all. */
+  /** Absent: all engines have it. */
   readonly engines?: "librpma" | "rdma";
 }
 
-/** fio's `rw`, without its sequencer (`rw=write:8`). */
 const RW = [
   "read",
   "write",
@@ -43,7 +40,6 @@ const RW = [
 const PERCENT = { kind: "count", least: 0, most: 100 } as const;
 const DEPTH = { kind: "count", least: 1 } as const;
 
-/** Options that a job of the rack has. */
 export const USED = {
   name: { kind: "text" },
   ioengine: { kind: ENGINES },
@@ -100,7 +96,6 @@ export const USED = {
 
 export type OptionName = keyof typeof USED;
 
-/** fio's other names of options. */
 export const ALIASES: Readonly<Record<string, string>> = {
   readwrite: "rw",
   blocksize: "bs",
@@ -125,8 +120,8 @@ function words(text: string): ReadonlySet<string> {
 }
 
 /**
- * Options that are without effect on RDMA between two hosts of a rack, as most of them are for these
- * engines in fio: of files, of the page cache, of the content of buffers, of the process.
+ * Without effect on RDMA between two hosts of a rack: options of files, of the page cache, of the
+ * content of buffers, of the process.
  */
 export const IDLE: ReadonlySet<string> = words(`
   thread create_serialize create_fsync create_on_open allow_file_create allow_mounted_write
@@ -140,7 +135,7 @@ export const IDLE: ReadonlySet<string> = words(`
   gtod_cpu disable_bw_measurement
 `);
 
-/** Options that ask for something which the rack does not have: said once, and the job runs. */
+/** The rack does not have what they ask for: said once, and the job runs. */
 export const WARNED: Readonly<Record<string, string>> = {
   cpus_allowed: "programs run on the next core",
   cpumask: "programs run on the next core",
@@ -163,7 +158,7 @@ export const WARNED: Readonly<Record<string, string>> = {
   per_job_logs: "no log is written",
 };
 
-/** Options of fio that would change the measurement, and that the rack does not have. */
+/** They would change the measurement, and the rack does not have them. */
 export const REFUSED: ReadonlySet<string> = words(`
   wait_for exitall exit_what exitall_on_error rw_sequencer io_submit_mode fill_device fill_fs filesize file_append offset_align
   offset_increment num_range ba bssplit bs_unaligned bs_is_seq_rand sprandom spr_num_regions spr_op
@@ -187,12 +182,11 @@ export const REFUSED: ReadonlySet<string> = words(`
   serialize_overlap
 `);
 
-/** Values of a refused option that are fio's defaults, and ask for nothing. */
+/** Values of a refused option that are fio's defaults. */
 export const ASKS_NOTHING: ReadonlySet<string> = words(
   "0 none random mean inline sequential linear",
 );
 
-/** All names that fio has, for a message about one that it has not. */
 export const KNOWN: readonly string[] = [
   ...Object.keys(USED),
   ...Object.keys(ALIASES),
@@ -201,7 +195,7 @@ export const KNOWN: readonly string[] = [
   ...REFUSED,
 ];
 
-/** An engine has an option: fio refuses those of others. */
+/** fio refuses options of other engines. */
 export function engineHas(engine: EngineName, { engines }: OptionRow): boolean {
   return engines === undefined || engine.startsWith(engines);
 }

@@ -8,20 +8,18 @@ import { DIRECTORY_BYTES } from "../../nodes/host/programs/common/scm_directory.
 import { placeOf, type PlannedJob, unique } from "./jobs.ts";
 
 export interface PlaceOptions {
-  /** The scenario's hosts by name, in its order, with their IPv4 addresses. */
+  /** IPv4, by host, in the scenario's order. */
   readonly addresses: Readonly<Record<string, number>>;
-  /** How much memory each of them has. */
   readonly memories: Readonly<Record<string, Memories>>;
   /** The clients' host, and the servers' where a job file names none of the rack. */
   readonly from?: string;
   readonly to?: string;
-  /** Where the workspace of a server lies that no job file describes. */
+  /** For the workspace of a server that no job file describes. */
   readonly memory: "dram" | "scm";
 }
 
 export type Memories = Pick<HostPlan, "dramBytes" | "scmBytes">;
 
-/** A thread with its host. */
 export interface PlacedJob extends PlannedJob {
   readonly host: string;
 }
@@ -33,7 +31,6 @@ export interface Placed {
   readonly notes: readonly string[];
 }
 
-/** Engines that talk to each other. */
 const SERVERS: Readonly<Record<EngineName, EngineName>> = {
   librpma_apm_client: "librpma_apm_server",
   librpma_apm_server: "librpma_apm_server",
@@ -42,12 +39,10 @@ const SERVERS: Readonly<Record<EngineName, EngineName>> = {
   rdma: "rdma",
 };
 
-/** Workspace of an assumed server of librpma, as in fio's examples, at most; and receive depth of one of rdma. */
+/** librpma's workspace as in fio's examples, at most, and rdma's receive depth. */
 const WORKSPACE_BYTES = 100 * 2 ** 20, DEPTH = 16;
-/** librpma maps whole pages. */
 const PAGE = 4096;
 
-/** Addresses by which a socket listens on all of a host's. */
 const ANY: readonly string[] = ["0.0.0.0", "localhost", "127.0.0.1"];
 
 /** @throws Refusal where hosts are missing, or a client and its server do not meet. */
@@ -89,8 +84,8 @@ function noClient(jobs: readonly PlannedJob[]): Refusal {
 }
 
 /**
- * A job that reads as a client's, but `rw` says which side it is: in the rdma engine `rw=read` listens, whatever its
- * verb (fio's HOWTO, engines/rdma.c: `td_read`). axboe/fio#2080.
+ * A job that reads as a client's, but `rw` says which side it is: in the rdma engine `rw=read`
+ * listens, whatever its verb (fio's HOWTO, engines/rdma.c: `td_read`). axboe/fio#2080.
  */
 function turnedRound(planned: PlannedJob): Problem | undefined {
   const { job, given, section: { name } } = planned;
@@ -117,7 +112,6 @@ function noHost(hosts: readonly string[]): Problem {
   return { path: "", found, expected: "one beside the servers', or --from" };
 }
 
-/** The host that a job file names; undefined where it names none, or `--to` takes its place. */
 function hostOf(
   planned: PlannedJob,
   { options: { addresses, to }, notes, problems }: {
@@ -158,7 +152,6 @@ function noAddress({ given }: PlannedJob, path: "hostname" | "serverip"): string
   return variable === undefined ? '""' : `"", as the variable ${variable} is not set`;
 }
 
-/** Assumes servers for clients of a host and port that no file serves; each server has one client. */
 function meet(
   clients: readonly PlacedJob[],
   servers: readonly PlacedJob[],
@@ -221,13 +214,12 @@ function alone(
   return { file, line, path: "", found, expected: `one client for each of: ${there.join(", ")}` };
 }
 
-/** Limit of a host's workspaces: its SCM behind the directory, or half of its DRAM, as it has other uses. */
 function roomOf(host: string, { memories, memory }: PlaceOptions): number {
   const { dramBytes, scmBytes } = memories[host]!;
   return memory === "scm" ? scmBytes - DIRECTORY_BYTES : dramBytes / 2;
 }
 
-/** The server that fio's example jobs have, or as large as the client needs it; at most its host's room. */
+/** As in fio's example jobs, or as large as the client needs; at most its host's room. */
 function assumedFor(
   client: PlacedJob,
   { memory, room }: PlaceOptions & { readonly room: number },

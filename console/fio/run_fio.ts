@@ -1,4 +1,3 @@
-/** Runs fio's job files on the rack of a scenario. */
 import type { FioJob } from "../../nodes/host/programs/fio/job.ts";
 import type { FioResult, ThreadResult } from "../../nodes/host/programs/fio/fio.ts";
 import type { Packing } from "../../fabric/rack/assembly/topology.ts";
@@ -17,9 +16,8 @@ import { placeOf, planJobs } from "./jobs.ts";
 import { type PlacedJob, placeJobs } from "./place.ts";
 
 export interface RunFioOptions extends RunManner {
-  /** Job files, of servers and clients, in any order. */
   readonly files: readonly string[];
-  /** Settings that take the place of the files': `runtime=10ms`. */
+  /** In place of the files' settings: `runtime=10ms`. */
   readonly set?: readonly string[];
   /** Sections that run beside [global]; absent: all. */
   readonly only?: readonly string[];
@@ -27,22 +25,18 @@ export interface RunFioOptions extends RunManner {
   readonly packing: Packing;
   readonly from?: string;
   readonly to?: string;
-  /** Where the workspace of a server lies that no job file describes. */
   readonly memory: "dram" | "scm";
   /** Default: on, where the scenario has both. */
   readonly ddio?: "on" | "off";
   readonly seed?: number;
-  /** Called before anything runs, with notes on the jobs. */
   readonly onNotes?: (notes: readonly string[]) => void;
 }
 
-/** A thread with its result. */
 export interface FioThread extends PlacedJob {
   /** Absent where its program has not come to its end. */
   readonly result?: ThreadResult;
 }
 
-/** The threads that have run. */
 export interface FioRun {
   readonly scenario: string;
   readonly seed: number;
@@ -53,7 +47,8 @@ export interface FioRun {
 }
 
 /**
- * Runs job files without the scenario's programs and faults, and checks the run.
+ * Runs fio's job files on the rack of a scenario, without the scenario's programs and faults, and
+ * checks the run.
  * @throws Refusal with all that is wrong with the files.
  */
 export async function runFio(source: ScenarioSource, options: RunFioOptions): Promise<FioRun> {
@@ -141,13 +136,12 @@ function programsOf(jobs: readonly PlacedJob[]): NonNullable<PrepareOptions["pro
   }));
 }
 
-/** A node of a plan; one that is no host has neither DDIO nor a domain. */
 interface NodeOf {
   readonly name: string;
   readonly config: unknown;
 }
 
-/** Says where a job's file claims what the rack does not keep (`direct_write_to_pmem`). */
+/** A job's file claims what the rack does not keep (`direct_write_to_pmem`). */
 export function claimsOf(
   jobs: readonly PlacedJob[],
   { plan }: { readonly plan: { readonly nodes: readonly NodeOf[] } },
@@ -176,10 +170,9 @@ export function claimsOf(
   return [...new Set(notes)];
 }
 
-/** Virtual time, and blocks, above which a job is long. */
 const LONG_PS = PS_PER_S / 2, LONG_BLOCKS = 250_000;
 
-/** Jobs whose posts are too many to be kept for the checkers: a million of them takes some 2 GiB. */
+/** Their posts are too many to be kept for the checkers: a million of them takes some 2 GiB. */
 export function longJobs(jobs: readonly Pick<PlacedJob, "job">[]): FioJob[] {
   return jobs.map(({ job }) => job).filter((job) => {
     const { isServer, rampPs, runtimePs, timeBased, size, ioBytes, blockSizes, loops } = job;
@@ -193,7 +186,6 @@ export function longJobs(jobs: readonly Pick<PlacedJob, "job">[]): FioJob[] {
   });
 }
 
-/** Warns of long jobs: virtual time has its price, as each block is computed. */
 function longText(jobs: readonly FioJob[]): string[] {
   const notes = jobs.map(({ name, timeBased, rampPs, runtimePs = 0 }) => {
     const much = timeBased
@@ -206,7 +198,7 @@ function longText(jobs: readonly FioJob[]): string[] {
   return [...new Set(notes)];
 }
 
-/** A client that has come to its end without a single I/O: it has measured nothing. */
+/** A client that has come to its end without a single I/O has measured nothing. */
 export function hasNoIo({ job: { isServer }, result }: FioThread): boolean {
   if (isServer || result === undefined || result.error !== undefined) return false;
   return (result.stats?.read.ios ?? 0) + (result.stats?.write.ios ?? 0) === 0;

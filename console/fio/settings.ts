@@ -22,16 +22,14 @@ import {
   timeValue,
 } from "./values.ts";
 
-/** An option's value with the line that it comes from. */
 export interface Value {
   readonly value: unknown;
   readonly setting: Setting;
 }
 
-/** Options of a section by their first names; `aliases` are resolved. */
+/** By their first names; `aliases` are resolved. */
 export type Options = Map<OptionName, Value>;
 
-/** Notes on a job file that do not stop it, each with its line. */
 export interface Said {
   readonly problems: Problem[];
   readonly notes: Set<string>;
@@ -39,14 +37,14 @@ export interface Said {
 
 const NUMBER = "a number of bytes such as 4096, 4k or 4KiB";
 
-/** Adds the settings of a section to the options that it has from `[global]`. */
+/** Adds to the options that the section has from `[global]`. */
 export function addSettings(
   options: Options,
   settings: readonly Setting[],
   { world, said }: { readonly world: Pick<JobFileWorld, "variable">; readonly said: Said },
 ): void {
   const ready = settings.map((setting) => substituted(setting, world));
-  // Numbers of all lines depend on it, as in fio, which reads it first.
+  // All numbers depend on `kb_base`, which fio reads first, too.
   const first = ready.filter(({ name }) => name === "kb_base");
   for (const setting of [...first, ...ready.filter(({ name }) => name !== "kb_base")]) {
     for (const name of setting.unset) {
@@ -63,7 +61,6 @@ function at({ file, line }: Setting): string {
   return file === COMMAND ? file : `${file}:${line}`;
 }
 
-/** The first of an option's names. */
 export function nameOf(name: string): string {
   return ALIASES[name] ?? name;
 }
@@ -102,7 +99,7 @@ function together(options: Options, name: string, value: unknown): unknown {
   return { ...Object(options.get(name)?.value), ...Object(value) };
 }
 
-/** 1024 unless the options say otherwise. */
+/** Default: 1024. */
 export function kbBaseOf(options: Options): 1000 | 1024 {
   return options.get("kb_base")?.value === "1000" ? 1000 : 1024;
 }
@@ -164,7 +161,7 @@ function read(text: string | undefined, value: unknown, expected: string): Read 
   return value === undefined ? { found: showFound(text), expected } : { value };
 }
 
-/** fio's words are as they stand in its table, but that `trim` and sequencers get their own answer. */
+/** fio's words, but `trim` and sequencers get their own answer. */
 function wordOf(name: OptionName, text: string | undefined, words: readonly string[]): Read {
   const expected = listOf(words);
   if (text !== undefined && words.includes(text)) return { value: text };
@@ -195,8 +192,8 @@ function extentOf(text: string, kbBase: 1000 | 1024): Extent | undefined {
 }
 
 /**
- * `read,write,trim`, as str_bs_cb has it: one behind the last is as the last; one that is empty keeps what it has
- * from an earlier line (`bs=,8k`).
+ * `read,write,trim`, as str_bs_cb has it: one behind the last is as the last; one that is empty
+ * keeps what it has from an earlier line (`bs=,8k`).
  */
 function sizesOf(
   text: string,

@@ -1,13 +1,11 @@
-/** How the figures of a job are shown. */
 import type { OptionName } from "./options.ts";
 import { kbBaseOf, type Options } from "./settings.ts";
 import type { Percentiles } from "./values.ts";
 
-/** How a job's figures are shown. */
 export interface Shown {
   readonly groupReporting: boolean;
   readonly percentiles: Percentiles;
-  /** Latencies that are not wanted (`disable_slat` and its like): there are none in the output. */
+  /** Latencies that are not wanted (`disable_slat` and its like). */
   readonly noSlat: boolean;
   readonly noClat: boolean;
   readonly noLat: boolean;
@@ -26,10 +24,8 @@ const PERCENTILES: Percentiles = {
   decimals: 2,
 };
 
-/** A job's value of an option, or another one where it is not given. */
 export type Take = <T>(option: OptionName, otherwise: T) => T;
 
-/** A job's settings for its figures, with the defaults of fio. */
 export function shownOf(options: Options, take: Take): Shown {
   const isReduced = take("gtod_reduce", false);
   const [noSlat, noClat, noLat] = (["disable_slat", "disable_clat", "disable_lat"] as const)

@@ -1,17 +1,14 @@
-/**
- * Values of fio's options: numbers with suffixes, times, ranges and lists, by the rules of fio's `parse.c`. Each
- * function returns undefined for an invalid value.
- */
+/** By the rules of fio's `parse.c`. Each function returns undefined for an invalid value. */
 import { PS_PER_US, type Time } from "../../fabric/base/time.ts";
 
 const POWERS = "kmgtp";
 
-/** Longest time that a run of the rack can have; fio's own examples have `runtime=365d`. */
+/** Of a run of the rack; fio's own examples have `runtime=365d`. */
 export const TIME_MAX_PS: Time = 9000 * 1e6 * PS_PER_US;
 
 /**
- * A number of bytes. With `kb_base` 1000 units are those of SI and IEC; with 1024, fio's default, they
- * stand for each other: 4k is 4096, and 4KiB is 4000.
+ * A number of bytes. With `kb_base` 1000 units are those of SI and IEC; with 1024, fio's default,
+ * they stand for each other: 4k is 4096, and 4KiB is 4000.
  */
 export function bytesValue(text: string, kbBase: 1000 | 1024): number | undefined {
   const match = /^(0x[0-9a-f]+|\d+)\s*(?:([kmgtp])(ib|b)?|b)?$/i.exec(text);
@@ -31,7 +28,7 @@ export function percentValue(text: string): number | undefined {
   return percent >= 1 && percent <= 100 ? percent : undefined;
 }
 
-/** fio's words of time, in µs. */
+/** In µs. */
 const TIME_UNITS: Readonly<Record<string, number>> = {
   us: 1,
   usec: 1,
@@ -43,7 +40,7 @@ const TIME_UNITS: Readonly<Record<string, number>> = {
   d: 86_400e6,
 };
 
-/** A time, in ps, at most {@link TIME_MAX_PS}. @param bare the unit of a number without one */
+/** At most {@link TIME_MAX_PS}. @param bare the unit of a number without one. */
 export function timeValue(text: string, bare: "s" | "ms" | "us"): Time | undefined {
   const match = /^(\d+)\s*([a-z]*)$/i.exec(text);
   if (match === null) return undefined;
@@ -52,7 +49,7 @@ export function timeValue(text: string, bare: "s" | "ms" | "us"): Time | undefin
   return Math.min(Number(match[1]) * unit * PS_PER_US, TIME_MAX_PS);
 }
 
-/** A flag: alone it is set, else 0 or 1 (fio: other numbers are out of range). */
+/** Alone it is set, else 0 or 1 (fio: other numbers are out of range). */
 export function flagValue(text: string | undefined): boolean | undefined {
   if (text === undefined || text === "1") return true;
   return text === "0" ? false : undefined;
@@ -70,15 +67,15 @@ export function rangeValue(
   return least < 1 ? undefined : { least, most };
 }
 
-/** Some percentiles, ascending, and with how many decimals they are shown. */
+/** Ascending; `decimals` are shown. */
 export interface Percentiles {
   readonly list: readonly number[];
   readonly decimals: number;
 }
 
 /**
- * fio's list of percentiles, `99.5:99.9`: at most 20 of them, above 0 and at most 100; all have the decimals of
- * the one that is written with most.
+ * `99.5:99.9`: at most 20 percentiles above 0 and at most 100; all have the decimals of the one
+ * that is written with most.
  */
 export function percentilesValue(text: string): Percentiles | undefined {
   const words = text.split(":");

@@ -1,7 +1,3 @@
-/**
- * One operation as a ladder with the bytes of its frames: `rack trace` for a page. The rows are those
- * of `fabric/trace`; frames and promises come from what was observed of the same run.
- */
 import { machineOf } from "../../fabric/rack/plan/names.ts";
 import type { TimedRecord } from "../../fabric/audit.ts";
 import type { FollowedFrame, FramedSteps } from "../../fabric/capture/framed_steps.ts";
@@ -22,19 +18,16 @@ import type {
   LadderDocument,
   LadderFrame,
   LadderRow,
-  PLACES,
+  ROW_PLACES,
 } from "../api/operations.ts";
 
-/** A run of which steps, frames and notes were observed. */
 export interface ObservedRun extends FramedSteps {
   readonly plan: RackPlan;
-  /** The variant, or the run. */
   readonly label: string;
-  /** Bytes of a frame, where only its first ones were kept. */
+  /** Of a frame of which only the first bytes were kept. */
   readonly lengthOf?: (bytes: Uint8Array<ArrayBuffer>) => number;
 }
 
-/** The ladder as data. */
 export function ladderDocumentOf(run: ObservedRun, ladder: Ladder): LadderDocument {
   const { plan, label, frames, lengthOf = ({ length }) => length } = run;
   const { operation, columns, rows, conclusion, figure } = ladder;
@@ -69,7 +62,6 @@ export function ladderDocumentOf(run: ObservedRun, ladder: Ladder): LadderDocume
   };
 }
 
-/** Limit of the bytes of a frame that are shown. */
 const SHOWN_BYTES = 1024;
 
 function frameDocument(
@@ -91,7 +83,6 @@ function frameDocument(
   };
 }
 
-/** One line on a frame of which only the headers were kept. */
 function textOf(fields: readonly FrameField[], length: number): string {
   const find = (header: string, name: string) =>
     fields.find((field) => field.header === header && field.name === name);
@@ -113,7 +104,7 @@ function namingOf(plan: RackPlan): Naming {
 }
 
 /** Steps after which the bytes are durable, or in a cache that a power failure empties. */
-const STEP_PLACES: Readonly<Record<string, typeof PLACES[number]>> = {
+const STEP_PLACES: Readonly<Record<string, typeof ROW_PLACES[number]>> = {
   imc: "durable",
   flush: "durable",
   "copy-flush": "durable",
@@ -125,11 +116,10 @@ const STEP_PLACES: Readonly<Record<string, typeof PLACES[number]>> = {
   power: "lost",
 };
 
-function placeOf({ step, to }: TracedRow): typeof PLACES[number] {
+function placeOf({ step, to }: TracedRow): typeof ROW_PLACES[number] {
   return STEP_PLACES[step] ?? (to === undefined ? "none" : "in flight");
 }
 
-/** The promise to the requester's program on the operation's bytes, in one sentence. */
 function promiseOf({ notes, lines, plan }: ObservedRun, operation: Operation): string {
   const { node, from, until, number, connection } = operation;
   const hosts = endsOf(connection, new Map()).map(({ host }) => machineOf(host));

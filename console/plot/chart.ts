@@ -1,7 +1,6 @@
 /** A picture of figures as data, which `svg.ts` draws. Values are in base units: ps, B, bit/s. */
 import { PS_PER_MS, PS_PER_NS, PS_PER_S, PS_PER_US } from "../../fabric/base/time.ts";
 
-/** Of a number: picoseconds, bits a second, bytes, bytes a second, anything a second, or none. */
 export type Unit = "ps" | "b/s" | "B" | "B/s" | "/s" | "";
 
 export interface Axis {
@@ -9,16 +8,14 @@ export interface Axis {
   readonly unit: Unit;
 }
 
-/** Numbers along a horizontal axis, or words, which the picture lists from top to bottom. */
 export type XAxis =
   | (Axis & { readonly numbers: readonly number[] })
   | (Axis & { readonly words: readonly string[] });
 
 export interface ChartPoint {
-  /** A number or a word of the axis. */
   readonly x: number | string;
   readonly y: number;
-  /** The range of several values of which `y` is the median. */
+  /** Of several values, with `y` as their median. */
   readonly least?: number;
   readonly greatest?: number;
   readonly count?: number;
@@ -27,12 +24,10 @@ export interface ChartPoint {
 export interface Series {
   /** The legend's text; "" where there is only one. Series of the same name look alike. */
   readonly name: string;
-  /** Which of the panels it is in; "" where there is only one. */
   readonly panel: string;
-  /** Its colour and symbol, and which kind of line, each from 0. */
+  /** Colour and symbol, and which kind of line, each from 0. */
   readonly colour: number;
   readonly dash: number;
-  /** By x. */
   readonly points: readonly ChartPoint[];
 }
 
@@ -40,16 +35,13 @@ export interface Chart {
   readonly title: string;
   readonly x: XAxis;
   readonly y: Axis;
-  /** The quantity in the names of panels. */
   readonly panelLabel: string;
   readonly series: readonly Series[];
   /** Points are many, and the line is the figure: a distribution. */
   readonly isCurve?: boolean;
-  /** Under the picture: scenario, seed, commit … */
   readonly caption: readonly string[];
 }
 
-/** A unit in which numbers are short. */
 export interface Measure {
   readonly size: number;
   /** "" for a number without a unit. */

@@ -9,7 +9,7 @@ table{border-collapse:collapse;margin-top:1rem}
 th,td{padding:.2rem .8rem;text-align:right;border-bottom:1px solid #ddd}
 th{border-bottom-color:#999}`;
 
-/** A page with a chart; the pointer on one of its points shows what it is. */
+/** The pointer on a point of the chart shows its figures. */
 export function pageOf(chart: Chart): string {
   return `<!doctype html>
 <html lang="en">

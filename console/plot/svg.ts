@@ -10,12 +10,10 @@ import {
   withUnit,
 } from "./chart.ts";
 
-/** By Okabe and Ito: the colour-blind can distinguish them on white; without their yellow. */
 const COLOURS = [
   ...["#0072b2", "#d55e00", "#009e73", "#cc79a7"],
   ...["#e69f00", "#56b4e9", "#000000", "#7f7f7f"],
 ];
-/** Filled for the first colours, hollow for the next ones. */
 const SYMBOLS = ["circle", "square", "triangle", "diamond"] as const;
 const DASHES = ["none", "6 3", "2 3", "9 3 2 3"];
 
@@ -23,18 +21,15 @@ const SVG = "http://www.w3.org/2000/svg";
 const FONT = "Helvetica, Arial, 'Liberation Sans', sans-serif";
 const INK = "#222222", QUIET = "#555555", GRID = "#dddddd";
 const TEXT_PX = 12, TITLE_PX = 15, CAPTION_PX = 10.5;
-/** Average width of a letter, relative to the text size; text measured with it has room to spare. */
 const LETTER = 0.56;
 
 const WIDTH = 760, PANEL_HEIGHT = 330;
-/** Height of a word: series are apart in it, so that none hides another. */
+/** Series are apart within a word's row, so that none hides another. */
 const ROW_PX = 20, APART_PX = 9;
 const PAD = 16, LINE_PX = 18, SWATCH_PX = 30;
 const LOG_RATIO = 15;
-/** With more values an axis has ticks at round numbers instead. */
 const TICKS_MAX = 10;
 
-/** The part of the DOM that is used here: its types are those of a browser. */
 interface Node {
   textContent: string;
   readonly outerHTML: string;
@@ -53,8 +48,8 @@ interface Document {
 type Figure = Node & Pick<Plot.Plot, "scale">;
 
 /**
- * The document of a picture. Deterministic: the same chart has the same text. The library's own titles, captions and
- * legends are HTML beside the picture, and would not be in its file: they are marks of an outer picture.
+ * Deterministic. The library's own titles, captions and legends are HTML beside the picture: here
+ * they are marks of an outer picture.
  */
 export function svgOf(chart: Chart): string {
   const document = new DOMParser().parseFromString(
@@ -112,7 +107,6 @@ function withOwnIds(svg: string): string {
   });
 }
 
-/** A name of the legend, with the last point of its series in the last panel. */
 interface Entry extends Pick<Series, "name" | "colour" | "dash"> {
   readonly last: ChartPoint | undefined;
 }
@@ -128,7 +122,6 @@ function entriesOf({ series }: Chart): Entry[] {
 interface Drawn {
   readonly node: Node;
   readonly height: number;
-  /** The vertical place of a value. */
   readonly yOf: (value: number) => number;
 }
 
@@ -151,7 +144,6 @@ function scaledY(chart: Chart) {
   return { size, label, most: most / size, ticks };
 }
 
-/** 1, 2, 5, 10, 20 … around these numbers; for many decades their begins only. */
 function decades(least: number, most: number): number[] {
   const first = Math.floor(Math.log10(least)), last = Math.ceil(Math.log10(most));
   const steps = last - first > 3 ? [1] : [1, 2, 5];
@@ -249,7 +241,10 @@ function lines(
   return { node, height: PANEL_HEIGHT, yOf: (value) => scale.apply(value / size) as number };
 }
 
-/** Words from top to bottom, values from left to right: long words stay readable, no line joins them. */
+/**
+ * Words from top to bottom, values from left to right: long words stay readable, no line joins
+ * them.
+ */
 function dots(
   document: Document,
   chart: Chart,
@@ -406,7 +401,6 @@ function scaledX({ x, isCurve }: Chart, numbers: readonly number[]) {
   };
 }
 
-/** A name of the legend at its place: that of the left end of its line. */
 interface Placed extends Entry {
   readonly x: number;
   readonly y: number;

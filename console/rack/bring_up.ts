@@ -1,4 +1,3 @@
-/** Starts a rack in the background. */
 import { PATIENCE_MS } from "../../fabric/base/patience.ts";
 import { BusError } from "../../fabric/bus/bus.ts";
 import { sleep } from "../../fabric/bus/wall_time.ts";
@@ -34,13 +33,11 @@ import type { RunManner } from "./run_scenario.ts";
 
 export interface BringUpOptions extends Omit<RunManner, "onCapturing"> {
   readonly prepare: PrepareOptions;
-  /** Keep every step of every operation in the run's directory. */
   readonly trace?: boolean;
-  /** Receives the hosts whose `put` is left out because it has no input file. */
   readonly onLeftOut?: (hosts: readonly string[]) => void;
 }
 
-/** Brings up the one rack that a scenario and its choices stand for. @throws Refusal, RackError */
+/** The scenario and its choices stand for one rack. @throws Refusal, RackError */
 export async function bringUp(
   scenario: ScenarioSource,
   options: BringUpOptions,
@@ -66,7 +63,7 @@ export async function bringUp(
   return await startRack(runFile, options);
 }
 
-/** The one rack of a scenario that is to stay up. A `put` without its input file is left out. @throws Refusal */
+/** A `put` without its input file is left out. @throws Refusal */
 export async function prepareOne(
   scenario: ScenarioSource,
   options: Pick<BringUpOptions, "prepare" | "onLeftOut" | "signal">,
@@ -86,18 +83,21 @@ export async function prepareOne(
 }
 
 const LOOK_AGAIN_MS = 30;
-/** How long after its processes a supervisor's end is waited for. */
 const END_TOLD_MS = 300;
 
 export interface StartOptions extends Pick<RunManner, "nats" | "signal" | "onProgress"> {
   /**
-   * Called when every process is there, before the rack is up; where it rejects the rack is taken down.
+   * Called when every process is there, before the rack is up; where it rejects the rack is taken
+   * down.
    * @param throwIfGone throws where the rack has ended.
    */
   readonly beforeUp?: (link: RackLink, throwIfGone: () => void) => Promise<void>;
 }
 
-/** Writes a run file and starts its rack; returns when all processes have joined. @throws RackError */
+/**
+ * Writes a run file and starts its rack; returns when all processes have joined.
+ * @throws RackError
+ */
 export async function startRack(runFile: RunFile, options: StartOptions): Promise<RackUp> {
   const runFilePath = await writeRunFile(runFile);
   const { directory } = runFile;
@@ -176,7 +176,6 @@ function spawnDetached(runFilePath: string, nats: string | undefined): Deno.Chil
   }).spawn();
 }
 
-/** Timeout of one status request. A rack that ends meanwhile does not answer. */
 const STATUS_MS = 500;
 
 async function untilJoined(
@@ -205,7 +204,8 @@ async function untilJoined(
           `${rack.directory}/logs`,
       );
     }
-    // The answer has a row for each: a timekeeper whom hundreds join has more to do than to tell of it.
+    // The answer has a row for each partition: a timekeeper that hundreds join has little time for
+    // it.
     await sleep(Math.max(LOOK_AGAIN_MS, why.length));
   }
 }

@@ -9,15 +9,15 @@ export interface ChildOptions {
   readonly module: string;
   readonly args: readonly string[];
   readonly env: Readonly<Record<string, string>>;
-  /** Receives what it writes; absent: the output of this process does, and nothing is kept. */
+  /** Absent: output goes where this process's does, and is not kept. */
   readonly logFile?: string;
-  /** Flags of Deno that say what the process may do; default: {@link TRUSTED}. */
+  /** Flags of Deno; default: {@link TRUSTED}. */
   readonly rights?: readonly string[];
-  /** The folder in which it runs, where relative paths of `rights` begin: one may have a comma in it. */
+  /** Relative paths of `rights` begin here: a folder's own path may have a comma in it. */
   readonly cwd?: string;
 }
 
-/** The rights of a process that runs no code but this project's. */
+/** It runs no code but this project's. */
 const TRUSTED: readonly string[] = [
   v8Flags(SMALL_HEAP),
   "--allow-net",
@@ -27,14 +27,13 @@ const TRUSTED: readonly string[] = [
   "--allow-sys",
 ];
 
-/** Lines that {@link Child.lastWords} returns, and pieces of output that are kept for it. */
 const LAST_WORDS = 12, LAST_PIECES = 48;
 
 export interface Child {
   readonly name: string;
   readonly pid: number;
   readonly exited: Promise<Deno.CommandStatus>;
-  /** The last output of the process, whether or not the log had room for it. */
+  /** Whether or not the log had room for it. */
   lastWords(): string;
   kill(signal: Deno.Signal): void;
 }
@@ -85,15 +84,11 @@ export function startChild(options: ChildOptions): Child {
   };
 }
 
-/** How a process has ended. */
 export function statusText({ code, signal }: Deno.CommandStatus): string {
   return signal === null ? `exit code ${code}` : signal;
 }
 
-/**
- * Copies the output of a process into its log and keeps the last lines. A full disk ends the
- * copying only.
- */
+/** A full disk ends the copying only. */
 async function keepLog(
   stream: ReadableStream<Uint8Array<ArrayBuffer>>,
   { path, words }: { readonly path: string; readonly words: string[] },
@@ -115,10 +110,7 @@ async function keepLog(
   file?.close();
 }
 
-/**
- * Sends SIGTERM, then SIGKILL to the processes that remain after `graceMs`. Reaches stopped
- * processes, too.
- */
+/** SIGTERM, then SIGKILL after `graceMs`. Reaches stopped processes, too. */
 export async function endChildren(children: readonly Child[], graceMs: number): Promise<void> {
   for (const child of children) {
     child.kill("SIGTERM");

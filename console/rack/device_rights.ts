@@ -1,6 +1,6 @@
 /**
- * The rights of a device's process, as flags of Deno: natively and in a container. It gives most of them up before it
- * loads a user's program (`giveUpRights` of `nodes/files.ts`).
+ * The rights of a device's process, as flags of Deno. It gives most of them up before it loads a
+ * user's program (`giveUpRights` of `nodes/files.ts`).
  */
 import { DEVICE_WRITES, LANE_WRITES } from "../../nodes/files.ts";
 import { NATIVE_FOLDER } from "../../nodes/native_ports.ts";
@@ -8,13 +8,9 @@ import { v8Flags } from "../base/v8_flags.ts";
 
 const BUS_PORT = 4222;
 
-/**
- * A process that runs one device allocates little: the small young generation saves 4 MB per
- * process.
- */
+/** One device allocates little: the small young generation saves 4 MB per process. */
 export const SMALL_HEAP = "--max-semi-space-size=1";
 
-/** Of a process with several racks, in which more is allocated: 8 % of its time is saved. */
 const LANES_HEAP = "--max-semi-space-size=8";
 
 /**
@@ -76,7 +72,7 @@ function rightsTo(
     readonly isNative: boolean;
   },
 ): string[] {
-  // A scheme that URL knows host and port of.
+  // URL knows host and port of this scheme.
   const { hostname, port } = new URL(url.replace(/^\w+:/, "http:"));
   return [
     v8Flags(heap),

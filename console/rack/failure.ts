@@ -1,4 +1,4 @@
-/** Maps each failure of a command to a message and an exit code. No other file does. */
+/** The only map from failures of a command to messages and exit codes. */
 import { BusError } from "../../fabric/bus/bus.ts";
 import { DamagedFileError } from "../base/files.ts";
 import { NatsServerError } from "./nats_server.ts";
@@ -8,7 +8,7 @@ import { EXIT } from "../../fabric/base/exit.ts";
 import { OutputError } from "../../nodes/files.ts";
 import { ScmFileError } from "../../nodes/host/store/scm_file.ts";
 
-/** Message for people and exit code for scripts. */
+/** `code`: the exit code. */
 export function explain(error: unknown): { message: string; code: number } {
   if (error instanceof Refusal) return { message: error.message, code: EXIT.usage };
   if (error instanceof RackError) return { message: error.message, code: error.code };

@@ -1,7 +1,6 @@
 /**
- * The record of a run's faults, line by line (`faults.jsonl`), read for a replay: power, cables, the early cache
- * write-backs and the held programs of a counterexample of `rack explore`, and the programs that a round of `rack chaos`
- * adds to its scenario.
+ * The record of a run's faults (`faults.jsonl`), read for a replay: power, cables, early
+ * write-backs and held programs of a counterexample, programs that a round of `rack chaos` adds.
  */
 import { z } from "zod";
 import { linesIfThere, textIfThere } from "../base/files.ts";
@@ -18,7 +17,7 @@ export interface ReplayedFaults
 
 const instant = z.int().nonnegative();
 const nodes = z.array(z.string());
-/** Whole 8 B words, the granule of the memory record (P-41). */
+/** 8 B words, the granule of the memory record (P-41). */
 const word = z.int().nonnegative().multipleOf(8);
 
 const lineSchema = z.discriminatedUnion("action", [
@@ -76,7 +75,10 @@ export function inexactIn(directory: string): string[] {
   return [...new Set(linesIfThere<unknown>(`${directory}/inexact.jsonl`).map(String))];
 }
 
-/** @param path the file's name, for messages. @throws Refusal naming the line that is invalid. */
+/**
+ * @param path for messages.
+ * @throws Refusal naming the line that is invalid.
+ */
 export function faultsIn(text: string, path: string): ReplayedFaults {
   const faults: FaultPlan[] = [], writebacks: WritebackPlan[] = [], holds: HoldPlan[] = [];
   const linkFaults: LinkFaultPlan[] = [], morePrograms: ProgramScenario[] = [];
@@ -108,12 +110,12 @@ export function faultsIn(text: string, path: string): ReplayedFaults {
   return { faults, writebacks, holds, linkFaults, morePrograms };
 }
 
-/** The line that {@link readFaultLines} parses into this program. */
+/** {@link readFaultLines} parses it. */
 export function programLine({ on, run, at, options }: ProgramScenario): string {
   return JSON.stringify({ at, action: "program", nodes: [on], run, options });
 }
 
-/** The line that {@link readFaultLines} parses into this write-back. */
+/** {@link readFaultLines} parses it. */
 export function writebackLine({ at, node, from, to, buffered, data }: WritebackPlan): string {
   return JSON.stringify({
     at,
@@ -125,7 +127,7 @@ export function writebackLine({ at, node, from, to, buffered, data }: WritebackP
   });
 }
 
-/** The line that {@link readFaultLines} parses into this hold; `at` is its end. */
+/** {@link readFaultLines} parses it; `at` is the hold's end. */
 export function holdLine({ node, by, step, number, until }: HoldPlan): string {
   return JSON.stringify({ at: until, action: "hold", nodes: [node], by, step, number });
 }
@@ -139,7 +141,7 @@ function refuseLine(place: Place, problem: { found: string; expected: string }):
   throw new Refusal([{ ...place, path: "", ...problem }]);
 }
 
-/** Every node has power at first; then its power fails and returns in turn. */
+/** A node has power at first; then its power fails and returns in turn. */
 function notePower(
   { action, nodes }: z.infer<typeof lineSchema>,
   { dead, place }: { readonly dead: Set<string>; readonly place: Place },

@@ -1,4 +1,3 @@
-/** Kept runs: their directories and the logs of their processes. */
 import { sleep } from "../../fabric/bus/wall_time.ts";
 import { readInto } from "../base/files.ts";
 import { oneOf, refusal } from "../../fabric/rack/plan/problem.ts";
@@ -17,13 +16,12 @@ import {
 } from "./run_directory.ts";
 import { limitsHere, type LimitTexts, readLimits } from "./run_limits.ts";
 
-/** A run and its remaining files. */
 export interface KeptRun extends RunRow {
   readonly state: RunState;
   readonly bytes: number;
 }
 
-/** All runs, newest first, and how many of them may stay. */
+/** Newest first, with the limits. */
 export async function keptRuns() {
   const runs = (await listRuns()).map((row): KeptRun => {
     return { ...row, state: stateOf(row), bytes: bytesOf(row.path) };
@@ -42,22 +40,24 @@ export async function keepRun(id: string, name = ""): Promise<RunRow> {
   return row;
 }
 
-/** Removes the mark of a kept run. @throws Refusal where there is no such run. */
+/** Removes the mark. @throws Refusal where there is no such run. */
 export async function releaseRun(id: string): Promise<RunRow> {
   const row = await findRun(id, "The run");
   await markRun(row, undefined);
   return row;
 }
 
-/** Removes the oldest runs beyond the given limits, else those of the environment. @throws Refusal */
+/**
+ * Removes the oldest runs beyond the given limits, else those of the environment.
+ * @throws Refusal
+ */
 export async function pruneTo(texts: LimitTexts): Promise<readonly RunRow[]> {
   const named = { runs: "--runs", bytes: "--size" };
   return await pruneRuns(readLimits(texts, named, limitsHere()));
 }
 
 /**
- * Removes the directory of one run, or of all runs without processes that the user does not keep.
- * @returns the removed runs, and those that stay.
+ * Runs with processes, and runs that the user keeps, stay under "all".
  * @throws Refusal where the named run has processes.
  */
 export async function removeRuns(
@@ -80,7 +80,6 @@ export async function removeRuns(
 }
 
 interface Log {
-  /** `b`, or `persist-opcode_ddio_off/b` where the run has several variants. */
   readonly name: string;
   readonly path: string;
   read: number;
@@ -89,16 +88,14 @@ interface Log {
 export interface LogLine {
   readonly log: string;
   readonly line: string;
-  /** This is the only log that is read. */
   readonly alone: boolean;
 }
 
 export interface LogOptions {
   /** Default: the run that is up, else the latest. */
   readonly run?: string;
-  /** The node whose log is read; default: all logs. */
+  /** Default: all logs. */
   readonly node?: string;
-  /** Continue with new lines as processes write them. */
   readonly follow?: boolean;
 }
 

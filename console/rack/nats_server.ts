@@ -1,7 +1,6 @@
 /**
- * Starts and ends a run's own nats-server, on loopback and on a port that the server picks. Every user has a random
- * password and its own rights. The log is the server's only file; the clock repairs what is lost when the server
- * ends.
+ * A run's own nats-server, on loopback and on a port that the server picks. The clock repairs what
+ * is lost when the server ends.
  */
 import { assert } from "../../fabric/base/assert.ts";
 import { type Access, USERS } from "../../fabric/bus/access.ts";
@@ -12,37 +11,31 @@ import { type Refused, violationsOf } from "./refused.ts";
 import { sleep } from "../../fabric/bus/wall_time.ts";
 
 export interface NatsServerOptions {
-  /** The program to run; default: the first found of {@link candidates}. */
+  /** Default: the first found of {@link candidates}. */
   readonly binary?: string;
-  /** An existing directory of the run, for the configuration and the log. */
   readonly dir: string;
   readonly port?: number;
-  /** The users and their rights (`access.ts`). Default: one user, for all processes and subjects. */
+  /** Of `access.ts`; default: one user, for all processes and subjects. */
   readonly users?: ReadonlyMap<string, Access>;
   readonly readyTimeoutMs?: number;
-  /** Restart the server when it ends unasked, a limited number of times in a row. Default: no. */
+  /** Restarts the server when it ends unasked, a limited number of times in a row. Default: no. */
   readonly keepUp?: boolean;
-  /** Called when {@link keepUp} notices the end of the server, and when it has restarted it. */
   readonly onEvent?: (text: string) => void;
-  /** Cancels a start in progress; a running server is not affected. */
   readonly signal?: AbortSignal | undefined;
 }
 
-/**
- * A server is missing, ended or was silent before it was ready, or its address cannot be read; the message has the
- * paths that were tried or the server's last output.
- */
+/** The message has the paths that were tried or the server's last output. */
 export class NatsServerError extends Error {
   override readonly name = "NatsServerError";
 }
 
-/** A server, and the credential of each process on it. */
 export interface Broker {
-  /** @param user of `access.ts`. */
   addressOf(user: string): NatsAddress;
-  /** Refusals of the server to this run, or to no known run, as far as they are known: see {@link violationIn}. */
+  /**
+   * Refusals to this run, or to no known run, as far as they are known: see {@link violationIn}.
+   */
   refused(run: string): Refused[];
-  /** Limit for connecting to it, in wall ms; absent: as for a server that may be absent. */
+  /** A connection's; absent: as for a server that may be absent. */
   readonly connectTimeoutMs?: number;
 }
 
@@ -60,15 +53,15 @@ export function connectSupervisor(
   });
 }
 
-/** A server that another owner runs: one credential for all, whose rights its owner sets. */
+/** A server of another owner has one credential for all, whose rights that owner sets. */
 export function brokerAt(address: NatsAddress): Broker {
   return { addressOf: () => address, refused: () => [] };
 }
 
 /**
- * The shell script execs the server, beside a second shell that ends it when its standard input closes: otherwise the
- * server would outlive a parent killed with `kill -9`. The second shell checks that its parent still is the server,
- * as the kernel may have reused the process number.
+ * The shell execs the server, beside a second shell that ends it when its standard input closes:
+ * otherwise the server would outlive a parent killed with `kill -9`. The second shell checks that
+ * its parent still is the server, as the kernel may have reused the process number.
  */
 const STARTER = `
 exec 3<&0 </dev/null
@@ -80,19 +73,17 @@ sh -c '
 exec "$0" -c "$1" 3<&-
 `;
 
-/** Attempts to start a server under `keepUp` that is killed before it is ready. */
 const FIRST_ATTEMPTS = 5;
 const KEEP_UP_ATTEMPTS = 10;
-/** Delay before each of them, so that a user can see the effect of a killed server. */
+/** A user can see the effect of a killed server. */
 const KEEP_UP_WAIT_MS = 300;
 /**
- * Server threads that run at the same time. With one per core, the server wakes a second thread for each message that
- * finds it idle, which takes a fifth of its CPU time; the processes it serves need cores, too.
+ * With a thread per core, the server wakes a second one for each message that finds it idle: a
+ * fifth of its CPU time, and the processes it serves need cores, too.
  */
 const SERVER_THREADS = Math.max(1, navigator.hardwareConcurrency >> 1);
 const EVERYONE = "rackmesh";
 const STOP_TIMEOUT_MS = 2_000;
-/** Limit for a client's login, in s. */
 const LOGIN_S = 60;
 const LAST_WORDS = 12;
 
@@ -125,7 +116,7 @@ export function existingBroker(url: string): Broker {
 }
 
 /**
- * Parses the address of an existing server: `nats://user:password@host:port`, `nats://token@host:port`, `host:port`.
+ * Parses `nats://user:password@host:port`, `nats://token@host:port`, `host:port`.
  * @throws NatsServerError
  */
 export function useExisting(url: string): NatsAddress {
@@ -147,7 +138,6 @@ export function useExisting(url: string): NatsAddress {
   return password === "" ? { url: address, token: user } : { url: address, user, password };
 }
 
-/** The decoded text of a URL's part; unchanged if it has a percent sign without two digits. */
 function unescaped(part: string): string {
   try {
     return decodeURIComponent(part);
@@ -188,13 +178,9 @@ export class NatsServer implements Broker {
   readonly #passwords: ReadonlyMap<string, string>;
   readonly #users: ReadonlyMap<string, Access> | undefined;
   #port: number | undefined;
-  /**
-   * Number of start and stop requests; an operation in progress compares it to see whether it is
-   * obsolete.
-   */
   #asked = 0;
   #process: Deno.ChildProcess | undefined;
-  /** The last process was ended by SIGKILL, which is no defect of the server. */
+  /** SIGKILL is no defect of the server. */
   #wasKilled = false;
   #exited: Promise<void> = Promise.resolve();
 
@@ -222,17 +208,15 @@ export class NatsServer implements Broker {
     });
   }
 
-  /** The address for the only user; on a server with rights, for the supervisor. */
+  /** Of the only user; on a server with rights, of the supervisor. */
   get address(): NatsAddress {
     return this.addressOf(USERS.supervisor);
   }
 
-  /** Process number of the current process; {@link restart} changes it. */
   get pid(): number {
     return this.#process!.pid;
   }
 
-  /** Settles when the current process has ended, by {@link stop} or otherwise. */
   get exited(): Promise<void> {
     return this.#exited;
   }
@@ -251,7 +235,6 @@ export class NatsServer implements Broker {
     if (this.#options.keepUp) void this.#launchAgain(asked);
   }
 
-  /** Restarts the server whenever it ends, until the next start or stop request. */
   async #launchAgain(asked: number): Promise<void> {
     for (let attempt = 0; attempt < KEEP_UP_ATTEMPTS; attempt++) {
       await this.#exited;
@@ -283,7 +266,6 @@ export class NatsServer implements Broker {
     const listening = Promise.withResolvers<number>();
     const logged = this.#keepLog(process, { log, words, onPort: listening.resolve });
     const status = process.status;
-    // The server has ended, so its watching shell can end.
     status.then(() => process.stdin.close()).catch(() => {});
     status.then(({ signal }) => this.#wasKilled = signal === "SIGKILL");
     this.#process = process;
@@ -310,21 +292,17 @@ export class NatsServer implements Broker {
     }
   }
 
-  /**
-   * Sends SIGKILL, SIGSTOP or SIGCONT to the current process, if there is one; {@link stop} ends a
-   * stopped one, too.
-   */
+  /** SIGKILL, SIGSTOP or SIGCONT; {@link stop} ends a stopped process, too. */
   signal(name: Deno.Signal): void {
     if (this.#process !== undefined) signal(this.#process, name);
   }
 
-  /** Starts the server again after it has ended: same port, same credential. */
   async restart(): Promise<void> {
     await this.stop();
     await this.start();
   }
 
-  /** SIGTERM, then SIGKILL where the process does not end. Idempotent. */
+  /** SIGTERM, then SIGKILL. Idempotent. */
   async stop(): Promise<void> {
     this.#asked++;
     await this.#end();
@@ -356,7 +334,7 @@ export class NatsServer implements Broker {
     }
   }
 
-  /** The file is readable by its owner only, as a command line is readable by all users. */
+  /** Its owner alone may read the file, all users a command line. */
   async #writeConfig(name: string): Promise<void> {
     const quoted = new Map([...this.#passwords].map(([user, word]) => [user, `"${word}"`]));
     const text = `# Written by rackmesh, anew at every start.
@@ -374,7 +352,6 @@ ${authorization(quoted, this.#users)}`;
     await Deno.writeTextFile(this.#configFile, text, { createNew: true, mode: 0o600 });
   }
 
-  /** Copies the server's output into the log file, keeps the last lines, and finds the port. */
   async #keepLog(
     process: Deno.ChildProcess,
     options: {
@@ -420,9 +397,9 @@ ${authorization(quoted, this.#users)}`;
 }
 
 /**
- * The users of a configuration file. `passwords` are words of its syntax: a quoted text, or `$NAME` of the
- * environment. A user without given rights may do anything. There is no `allow_responses`, which would let a user
- * publish on any subject: a message to itself may name it for the reply.
+ * The users of a configuration file. `passwords` are words of its syntax: a quoted text, or `$NAME`
+ * of the environment. A user without given rights may do anything. There is no `allow_responses`,
+ * which would let a user publish on any subject: a message to itself may name it for the reply.
  */
 export function authorization(
   passwords: ReadonlyMap<string, string>,

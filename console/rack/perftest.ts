@@ -1,6 +1,5 @@
-/** Runs perftest's tests on the rack of a scenario. */
 import type { Packing } from "../../fabric/rack/assembly/topology.ts";
-import { oneOf, refusal } from "../../fabric/rack/plan/problem.ts";
+import { oneOf, optionRefusal, refusal } from "../../fabric/rack/plan/problem.ts";
 import { rnicName } from "../../fabric/rack/plan/names.ts";
 import type { Scenario } from "../../fabric/rack/scenario/scenario.ts";
 import type { PerftestResult } from "../../nodes/host/programs/perftest/client.ts";
@@ -12,13 +11,12 @@ import { type RunManner, runVariants } from "./run_scenario.ts";
 import type { Outcome } from "./run_variant.ts";
 
 export interface RunPerftestOptions extends RunManner {
-  /** Of the client; absent: perftest's defaults. */
   readonly options: Readonly<Record<string, unknown>>;
   readonly packing: Packing;
   /** Client and server; default: the first host of the scenario, and the next. */
   readonly from?: string;
   readonly to?: string;
-  /** Which RNIC of both hosts, from 0; default: the first ones. */
+  /** Of both hosts, from 0; default: the first ones. */
   readonly rnic?: number;
   /** Default: on, where the scenario has both. */
   readonly ddio?: "on" | "off";
@@ -61,7 +59,6 @@ export async function runPerftest(
     }),
     path,
   );
-  // Another test or other options make another capture, so the label has both.
   const named = { ...prepared, label: `${test}, ${prepared.label}` };
   const { results: [outcome], captures } = await runVariants([named], {
     ...options,
@@ -87,20 +84,23 @@ type EndsGiven = Pick<RunPerftestOptions, "from" | "to" | "rnic">;
 
 function hostsOf(scenario: Scenario, given: EndsGiven): { from: string; to: string } {
   const names = scenario.hosts.map(({ name }) => name);
-  for (const [option, name] of [["--from", given.from], ["--to", given.to]] as const) {
-    if (name !== undefined && !names.includes(name)) {
-      throw refusal(option, { found: `"${name}"`, expected: oneOf(names, name) });
-    }
+  for (const [option, name] of [["from", given.from], ["to", given.to]] as const) {
+    if (name === undefined || names.includes(name)) continue;
+    throw refusal((named) => named(option), {
+      found: `"${name}"`,
+      expected: oneOf(names, name),
+    });
   }
   const from = given.from ?? names.find((name) => name !== given.to)!;
   const to = given.to ?? names.find((name) => name !== from);
   if (to !== undefined && to !== from) return { from, to };
   throw names.length < 2
     ? refusal("", { found: `perftest needs two hosts: the scenario has ${names.join(", ")}` })
-    : refusal("", {
-      found: `--from and --to are both "${from}"`,
+    : optionRefusal((named) => ({
+      path: "",
+      found: `${named("from")} and ${named("to")} are both "${from}"`,
       expected: `two of ${names.join(", ")}`,
-    });
+    }));
 }
 
 function resultOf(outcome: Outcome): PerftestResult {
@@ -116,7 +116,6 @@ function resultOf(outcome: Outcome): PerftestResult {
   throw refusal("", { found: `perftest gave no result: ${inFlags(why)}` });
 }
 
-/** perftest's options, by the names that the program has for them in a scenario. */
 const FLAGS: Readonly<Record<string, string>> = {
   cqModeration: "--cq-mod",
   depth: "--tx-depth",
@@ -135,7 +134,7 @@ const FLAGS: Readonly<Record<string, string>> = {
   trafficClass: "--tclass",
 };
 
-/** The program's refusal with perftest's flags for its subject and for what bounds it. */
+/** A refusal, with perftest's flags for its subject and for what bounds it. */
 export function inFlags(text: string): string {
   const named = (word: string) => FLAGS[word] ?? word;
   return text.replace(/^\w+(?= (?:must|goes) )/, named)

@@ -1,4 +1,3 @@
-/** Builds runnable racks from a scenario and the options of the command line. */
 import {
   makePlan,
   type Packing,
@@ -28,7 +27,13 @@ import { valuesIn } from "../../fabric/rack/plan/option_rows.ts";
 import { CHOICES, type MethodName, METHODS, PROGRAMS } from "../../fabric/rack/plan/vocabulary.ts";
 import { formatSize } from "../../fabric/rack/plan/units.ts";
 import { DIRECTORY_BYTES } from "../../nodes/host/programs/common/scm_directory.ts";
-import { oneOf, type Refusal, refusal, showFound } from "../../fabric/rack/plan/problem.ts";
+import {
+  oneOf,
+  optionRefusal,
+  type Refusal,
+  refusal,
+  showFound,
+} from "../../fabric/rack/plan/problem.ts";
 import { RackError } from "../base/rack_error.ts";
 import { type NativeDoor, withBinaries } from "./native/native.ts";
 import type { ScenarioSource } from "../scenarios/scenario_source.ts";
@@ -39,11 +44,10 @@ export interface Prepared {
   readonly variant: ScenarioVariant;
   readonly plan: RackPlan;
   readonly partitions: readonly PartitionPlan[];
-  /** The folder of the scenario's file, where its relative paths begin. */
   readonly base: string;
   /** Host → name in the scenario → absolute path. */
   readonly inputs: Readonly<Record<string, Readonly<Record<string, string>>>>;
-  /** The user's own programs and protocol: name in the scenario → module text, see `own/bundle.ts`. */
+  /** Name in the scenario → module text of an own program or protocol (`own/bundle.ts`). */
   readonly programs: Readonly<Record<string, string>>;
   readonly hooked: readonly string[];
   /** For its native programs; absent: it has none, or is only looked at. */
@@ -52,31 +56,32 @@ export interface Prepared {
 
 export interface PrepareOptions extends VariantChoices {
   readonly packing: Packing;
-  /** Own programs stop at their first line for a debugger: see `RunOptions.inspect`. */
+  /** See `RunOptions.inspect`. */
   readonly stops?: boolean;
   /** Ends the trial load of own programs. */
   readonly signal?: AbortSignal | undefined;
-  /** The user has typed the choices, so an option that no program reads is an error. */
+  /** Typed by the user: an option that no program reads is an error. */
   readonly isTyped?: boolean;
   readonly seed?: number;
   /** What becomes of native programs; absent: they are refused, as what runs them would have to run them again. */
   readonly native?: NativeDoor;
   /** Replaces the scenario's faults, for a replay. */
   readonly faults?: readonly FaultPlan[];
-  /** Early write-backs of caches (see `WritebackPlan`). */
   readonly writebacks?: readonly WritebackPlan[];
-  /** Programs that are stopped before accesses to shared regions (see `HoldPlan`). */
   readonly holds?: readonly HoldPlan[];
-  /** Cable faults in addition to the scenario's; `none`: no cable fault at all. */
+  /** Besides the scenario's; `none`: no cable fault at all. */
   readonly linkFaults?: readonly LinkFaultPlan[] | "none";
   readonly programs?: readonly ProgramScenario[];
-  /** Programs besides the scenario's, which no choice changes; their paths are absolute. */
+  /** Besides the scenario's; no choice changes them, and paths are absolute. */
   readonly morePrograms?: readonly ProgramScenario[];
-  /** Changes a program of the scenario; undefined leaves it out. */
+  /** Undefined leaves the program out. */
   readonly change?: (program: ProgramScenario) => ProgramScenario | undefined;
 }
 
-/** The runs of a scenario, with the paths of their files. @throws Refusal for a missing file; the signal's reason. */
+/**
+ * The runs of a scenario, with the paths of their files.
+ * @throws Refusal for a missing file; the signal's reason.
+ */
 export async function prepare(
   { path, base, scenario: read }: ScenarioSource,
   options: PrepareOptions,
@@ -129,7 +134,7 @@ function refuseUnused(
     if (!isOfPrograms(option) || programs.some((each) => takes(each, option))) continue;
     const found = `"${value}", and no program of ${path} has a ${option}`;
     const expected = "none (the scenario has the options of a user's own program)";
-    throw refusal(`--${option}`, { found, expected });
+    throw refusal((named) => named(option), { found, expected });
   }
 }
 
@@ -140,7 +145,7 @@ function checkMethods({ programs }: ScenarioVariant): void {
     if (!persistsOnly || method === undefined) continue;
     if ((METHODS as readonly MethodName[]).includes(method as MethodName)) continue;
     const found = `${showFound(method)}, which program ${run} on ${on} has not`;
-    throw refusal("--method", { found, expected: oneOf(METHODS, String(method)) });
+    throw refusal((named) => named("method"), { found, expected: oneOf(METHODS, String(method)) });
   }
 }
 
@@ -185,27 +190,28 @@ export function lacksInput({ run, options }: ProgramScenario, input: string | un
     options["bytes"] === undefined;
 }
 
-/** The only run of a scenario. @throws Refusal with the choices, if there are several. */
+/** @throws Refusal with the choices, if there are several. */
 export function onlyOne(all: readonly Prepared[], scenario: string): Prepared {
   if (all.length === 1) return all[0]!;
   const methods = [...new Set(all.map(({ variant }) => variant.method))];
   const ddios = [...new Set(all.map(({ variant }) => variant.ddio))];
-  const choices = [
-    ...(methods.length > 1 ? [`--method ${methods.join("|")}`] : []),
-    ...(ddios.length > 1 ? [`--ddio ${ddios.join("|")}`] : []),
-  ];
   const found = `${scenario} stands for ${all.length} runs, of which one is wanted`;
-  throw refusal("", { found: `${found}: choose ${choices.join(" and ")}` });
+  throw optionRefusal((named) => {
+    const choices = [
+      ...(methods.length > 1 ? [`${named("method")} ${methods.join("|")}`] : []),
+      ...(ddios.length > 1 ? [`${named("ddio")} ${ddios.join("|")}`] : []),
+    ];
+    return { path: "", found: `${found}: choose ${choices.join(" and ")}` };
+  });
 }
 
-/** Limit for a run's copies of its inputs, as for the content of its orders. */
+/** For copies of a run's inputs, as for the content of its orders. */
 export const INPUT_BYTES_MAX = 1 << 30;
 
 /**
- * Keeps a run's inputs with it, so that it can be replayed, and a process of it started again, after the user has
- * changed or removed a file: the same variants with copies of their input files in `<directory>/inputs`, one for each
- * file, owner's alone. Files beyond `most` bytes in all stay in place: the run's replay then needs them there,
- * unchanged.
+ * Copies input files to `<directory>/inputs`, each once, for the owner alone: the run can be
+ * replayed, and a process of it started again, after the user has changed or removed a file. Files
+ * beyond `most` bytes in all stay in place: the replay then needs them there, unchanged.
  * @throws Refusal where a file cannot be copied.
  */
 export async function keepInputs<Variant extends Pick<Prepared, "inputs">>(
@@ -252,7 +258,6 @@ function atCopies(inputs: Prepared["inputs"], kept: ReadonlyMap<string, string>)
   );
 }
 
-/** The run file for the processes of a run. */
 export function runFileOf(
   prepared: Prepared,
   { observe, ...options }:
@@ -278,7 +283,6 @@ export function runFileOf(
   };
 }
 
-/** Resolves a path of the command line from the current directory, else from the scenario's. */
 async function findInputs(
   plan: RackPlan,
   from: { base: string; given: string | undefined },
@@ -291,8 +295,11 @@ async function findInputs(
       if (run !== "put" && run !== "log" && !isOwnProgram(run)) continue;
       // `bytes` asks for generated data of that size.
       if (run === "put" && file === undefined && options["bytes"] === undefined) {
-        const expected = '--input FILE, or "file:" or "bytes:" in the scenario';
-        throw refusal("", { found: `Program put on ${node.name} has no input`, expected });
+        throw optionRefusal((named) => ({
+          path: "",
+          found: `Program put on ${node.name} has no input`,
+          expected: `${named("input")} FILE, or "file:" or "bytes:" in the scenario`,
+        }));
       }
       if (typeof file !== "string") continue;
       const path = file === from.given
@@ -313,7 +320,6 @@ async function findInputs(
   return inputs;
 }
 
-/** Refuses a file that does not fit, before any process starts. */
 async function checkRoom(plan: RackPlan, put: { path: string; to: string }): Promise<void> {
   const { size } = await Deno.stat(put.path);
   if (size === 0) {
@@ -327,11 +333,9 @@ async function checkRoom(plan: RackPlan, put: { path: string; to: string }): Pro
 }
 
 interface FindOptions extends BundleOptions {
-  /** Ends the trial load of the program. */
   readonly signal?: AbortSignal | undefined;
 }
 
-/** @param from.bundled the texts of the variants before: each file is bundled once. */
 async function findPrograms(
   variant: ScenarioVariant,
   { base, bundled, ...options }: FindOptions & {
@@ -374,7 +378,8 @@ interface OwnText extends Omit<Probed, "why"> {
 }
 
 /**
- * The module text of a user's program, which has been loaded once; its path begins in the scenario's folder.
+ * The module text of a user's program, which has been loaded once.
+ * @param base the scenario's folder, where relative paths begin.
  * @throws Refusal; the signal's reason.
  */
 export async function findProgram(
@@ -388,7 +393,7 @@ export async function findProgram(
   return { text, isHooked, isProtocol };
 }
 
-/** The path of a user's program. @throws Refusal where there is no such file. */
+/** @throws Refusal where there is no such file. */
 export async function findProgramFile(run: string, base: string): Promise<string> {
   return await findFile(run.startsWith("/") ? run : `${base}/${run}`, `Program ${run}`);
 }

@@ -1,7 +1,7 @@
 /**
- * One set of processes for several racks with the same devices and cables: see `fabric/lanes.ts`. A process is
- * started for the first rack that needs it, and asked to take up those that come later. To a rack's supervisor it
- * looks as its own: it is a {@link Child} that has ended when the process has died, or when it has left that rack.
+ * A process is started for the first rack that needs it, and takes up later ones
+ * (`fabric/lanes.ts`). To a rack's supervisor it is a {@link Child} that has ended when the process
+ * has died, or has left that rack.
  */
 import { laneVerb } from "../../fabric/bus/access.ts";
 import type { Bus } from "../../fabric/bus/bus.ts";
@@ -14,21 +14,16 @@ import { laneRights } from "./device_rights.ts";
 import { ControlClient } from "./live/control.ts";
 
 export interface ProcessSetOptions {
-  /** The set's name on the bus. */
   readonly run: string;
-  /** A connection of the supervisor's user under that name. */
   readonly bus: Bus;
-  /** A folder above those of all racks, for `lanes.json` and the processes' output in `logs/`. */
+  /** Above those of all racks, for `lanes.json` and the processes' output in `logs/`. */
   readonly directory: string;
-  /** Paths of the run files of all racks, which have been written. */
   readonly runFiles: readonly string[];
 }
 
-/** The process that a rack needs. */
 export interface LaneProcess extends Omit<ChildOptions, "logFile"> {
-  /** By which the bus knows the process. */
   readonly user: string;
-  /** The rack: its run id, its run file, and the name of this life of the partition. */
+  /** The rack's; `instance` names this life of the partition. */
   readonly run: string;
   readonly runFile: string;
   readonly instance: string;
@@ -36,20 +31,18 @@ export interface LaneProcess extends Omit<ChildOptions, "logFile"> {
 
 const AGAIN_MS = 50, ATTEMPT_MS = 1_000, GRACE_MS = 3_000;
 /**
- * The status of a process that has left a rack, and of one that ends for a rack that it does not take up: a bug of
- * ours.
+ * Of a process that has left a rack, and of one that ends for a rack that it does not take up: a
+ * bug of ours.
  */
 const LEFT: Deno.CommandStatus = { success: true, code: EXIT.done, signal: null };
 const REFUSED: Deno.CommandStatus = { success: false, code: EXIT.internal, signal: null };
 
 export class ProcessSet {
   readonly directory: string;
-  /** A word on the command line of each process. */
   readonly mark: string;
   readonly #options: ProcessSetOptions;
   readonly #control: ControlClient;
   readonly #processes = new Map<string, Child>();
-  /** Run files of racks that have not ended. */
   readonly #open: Set<string>;
   #isEnding = false;
 
@@ -61,7 +54,7 @@ export class ProcessSet {
     this.#open = new Set(options.runFiles);
   }
 
-  /** The process of `lane.user`, which is started or takes this rack up. */
+  /** A process of `lane.user` is started or takes this rack up. */
   take(lane: LaneProcess): Child {
     const { user, run, runFile, instance } = lane;
     const known = this.#processes.get(user);
@@ -86,7 +79,7 @@ export class ProcessSet {
       lastWords: () => refused === "" ? process.lastWords() : refused,
       kill(signal) {
         if (isOver) return;
-        // Other racks live in the process: the end of one of them does not end it, however long it takes.
+        // Other racks live in the process, however long this one takes to end.
         if (signal !== "SIGTERM") {
           return isLeaving && signal === "SIGKILL" ? undefined : process.kill(signal);
         }
@@ -106,16 +99,17 @@ export class ProcessSet {
     options: { readonly isNative: boolean },
   ): Required<Pick<ChildOptions, "rights" | "cwd">> {
     const { directory, runFiles } = this.#options;
-    const directories = runFiles.map((path) => path.slice(directory.length + 1, path.lastIndexOf("/")));
+    const directories = runFiles.map((path) =>
+      path.slice(directory.length + 1, path.lastIndexOf("/"))
+    );
     return { rights: laneRights(url, { directories, ...options }), cwd: directory };
   }
 
-  /** This rack has ended: a process that starts from now on does not prepare for it. */
+  /** The rack has ended: a process that starts from now on does not prepare for it. */
   forget(runFile: string): void {
     this.#open.delete(runFile);
   }
 
-  /** Ends all processes, whatever racks they have; returns when all have ended. */
   async end(): Promise<void> {
     this.#isEnding = true;
     await endChildren([...this.#processes.values()], GRACE_MS);
@@ -131,10 +125,6 @@ export class ProcessSet {
     return child;
   }
 
-  /**
-   * Repeats a request until it is answered, the process has ended or the set ends: the broker may be away. @returns
-   * the reason of a refusal; undefined where it is carried out, or no longer useful.
-   */
   async #ask(
     user: string,
     { request, until }: { readonly request: LaneRequest; readonly until: () => boolean },

@@ -1,7 +1,6 @@
 /**
- * The process table of a running rack, a file in its run directory. Commands use it to list
- * processes, and to end them where the supervisor has ended. A process number is trusted only if
- * its process was started for that very directory.
+ * The process table of a running rack. A process number is trusted only if its process was started
+ * for that very directory.
  */
 import { sleep } from "../../fabric/bus/wall_time.ts";
 import { jsonIfThere, writeWhole } from "../base/files.ts";
@@ -9,28 +8,25 @@ import { jsonIfThere, writeWhole } from "../base/files.ts";
 export interface ProcessEntry {
   readonly name: string;
   readonly kind: "supervisor" | "nats" | "timekeeper" | "partition";
-  /** Null while it has no process. */
   readonly pid: number | null;
   readonly nodes: readonly string[];
 }
 
 const FILE = "processes.json";
 
-/** Writes the table atomically, so that a reader never sees a part of it. */
+/** Atomic: a reader never sees a part of the table. */
 export function writeProcesses(directory: string, entries: readonly ProcessEntry[]): void {
   writeWhole(`${directory}/${FILE}`, JSON.stringify(entries, null, 1));
 }
 
-/** The last written table; empty where there is none. @throws DamagedFileError */
+/** Empty where there is no table. @throws DamagedFileError */
 export function readProcesses(directory: string): ProcessEntry[] {
   return jsonIfThere<ProcessEntry[]>(`${directory}/${FILE}`, Array.isArray) ?? [];
 }
 
-/** A process of a run, as its command line says. */
 export interface FoundProcess {
   readonly pid: number;
   readonly kind: ProcessEntry["kind"];
-  /** The directory of its run, or of a variant of it; it may have been deleted. */
   readonly directory: string;
 }
 
@@ -40,7 +36,7 @@ const MODULES: readonly (readonly [suffix: string, kind: ProcessEntry["kind"]])[
   ["/nodes/main.ts", "partition"],
 ];
 
-/** All processes on this machine that were started for a directory below `folder`. */
+/** On this machine, started for a directory below `folder`. */
 export function findProcesses(folder: string): FoundProcess[] {
   const found: FoundProcess[] = [];
   for (const { name } of Deno.readDirSync("/proc")) {
@@ -59,14 +55,13 @@ export function findProcesses(folder: string): FoundProcess[] {
   return found;
 }
 
-/** The command line of a process; empty where it has ended. */
 function wordsOf(pid: number): string[] {
   try {
     return Deno.readTextFileSync(`/proc/${pid}/cmdline`).split("\0");
   } catch (error) {
     // Without this check, a missing permission would look like a missing process.
     if (error instanceof Deno.errors.NotCapable) throw error;
-    // The process has ended or is ending.
+    // It has ended or is ending.
     return [];
   }
 }
@@ -79,7 +74,7 @@ export function isProcessOf(directory: string, pid: number | null): boolean {
     words.includes(`${directory}/nats-server.conf`);
 }
 
-/** Resident memory in bytes; 0 where the process has ended. */
+/** Resident memory; 0 where the process has ended. */
 export function residentBytes(pid: number): number {
   try {
     const match = /^VmRSS:\s+(\d+) kB$/m.exec(Deno.readTextFileSync(`/proc/${pid}/status`));
@@ -89,7 +84,7 @@ export function residentBytes(pid: number): number {
   }
 }
 
-/** Memory in bytes, with its part of shared memory; 0 where the process has ended. */
+/** Memory with its part of shared memory; 0 where the process has ended. */
 export function proportionalBytes(pid: number): number {
   try {
     const match = /^Pss:\s+(\d+) kB$/m.exec(Deno.readTextFileSync(`/proc/${pid}/smaps_rollup`));
@@ -99,7 +94,7 @@ export function proportionalBytes(pid: number): number {
   }
 }
 
-/** Sends a signal to a process of this run. @returns false where it has ended. */
+/** False: the process has ended. */
 export function signalProcess(
   directory: string,
   pid: number | null,
@@ -118,8 +113,8 @@ export function signalProcess(
 const LOOK_AGAIN_MS = 20;
 
 /**
- * Sends SIGTERM to all, SIGKILL to those that remain after `graceMs`; returns when all have ended.
- * @returns how many there were.
+ * SIGTERM to all, SIGKILL to those that remain after `graceMs`; returns their number when all have
+ * ended.
  */
 export async function endProcesses(
   directory: string,

@@ -1,5 +1,5 @@
 /**
- * Lines that programs log (`cpu.log`), in the order of virtual time: as they come from a rack in one
+ * Lines that programs log (`cpu.log`), in the order of virtual time: at once from a rack in one
  * process, at the end from a rack of processes, of which none knows how far the others are.
  */
 import { LOG_TOPIC, type LogLine, logLineText } from "../../nodes/host/cpu/log_text.ts";
@@ -11,11 +11,11 @@ interface HostLine {
 }
 
 export interface ProgramLog {
-  /** A report of a device, as it comes. */
   hear(node: string, topic: string, value: unknown): void;
   /**
    * Passes on the lines held back.
-   * @param reports all of the run, in order: the bus may lose messages; absent where the run has failed.
+   * @param reports all of the run, in order: the bus may lose messages; absent where the run has
+   * failed.
    */
   end(reports?: readonly ReportSeen[]): void;
 }

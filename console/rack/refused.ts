@@ -1,6 +1,6 @@
 /**
- * Messages that a rack refused, for its report and for `rack why`: processes count those that are malformed or not
- * the sender's to say, the broker those that its user may not publish or receive.
+ * Processes count messages that are malformed or not the sender's to say, the broker those that its
+ * user may not publish or receive.
  */
 import type { RefusedMessages } from "../../fabric/bus/refusals.ts";
 import { parseSubject, type RackSubject } from "../../fabric/bus/subjects.ts";
@@ -8,14 +8,12 @@ import type { FinalReply } from "../../fabric/rack/assembly/run_file.ts";
 import { textIfThere } from "../base/files.ts";
 import { countOf } from "../checks/finding.ts";
 
-/** Messages on `subject`, sent as `of`, that `by` refused. */
 export interface Refused extends RefusedMessages {
   readonly of: string;
 }
 
 const BROKER = "nats-server";
 
-/** A line of the broker's log: a user that acted beyond its rights. */
 function violationIn(line: string): Refused | undefined {
   const found = /(?:Publish|Subscription) Violation - User "([^"]*)".*, Subject "([^"]*)"/.exec(
     line,
@@ -25,7 +23,7 @@ function violationIn(line: string): Refused | undefined {
     : { by: BROKER, of: plainName(found[1]!), subject: found[2]!, count: 1 };
 }
 
-/** The refusals of a run's broker, by its log. */
+/** By the broker's log. */
 export function violationsOf(logFile: string): Refused[] {
   const lines = (textIfThere(logFile) ?? "").split("\n");
   return summed(lines.map(violationIn).filter((row) => row !== undefined));
@@ -50,7 +48,7 @@ export function refusedByProcesses(
       count,
     }))
   );
-  // The final report of a process is of its last life alone; the timekeeper knows those before as well.
+  // A final report is of the last life alone; the timekeeper knows earlier ones as well.
   for (const row of [...knownRows, ...finalRows]) {
     const other = rows.get(keyOf(row));
     if (other === undefined || other.count < row.count) rows.set(keyOf(row), row);
@@ -58,7 +56,7 @@ export function refusedByProcesses(
   return [...rows.values()].map((row) => ({ ...row, by: plainName(row.by) }));
 }
 
-/** A line for each: `b refused 3 messages on rack.r.wire.b-rnic.b, sent as b-rnic`. */
+/** `b refused 3 messages on rack.r.wire.b-rnic.b, sent as b-rnic`. */
 export function refusedText(refused: readonly Refused[]): string[] {
   return refused.map(({ by, of, subject, count }) =>
     `${by} refused ${countOf(count, "message")} on ${subject}, sent as ${of}: ${
@@ -108,7 +106,6 @@ function senderIn(name: RackSubject): string {
   }
 }
 
-/** Without the mark of users that are no device. */
 function plainName(user: string): string {
   return user.replace(/^_/, "");
 }

@@ -1,7 +1,6 @@
 /**
- * The directory of a run, in the user's cache, with one directory per variant: run file, SCM files, logs, outputs,
- * traces and the record of faults. A run writes to no other place. Only its owner can read it: SCM holds the user's
- * data.
+ * The directory of a run, in the user's cache, with one directory per variant. A run writes to no
+ * other place. Only its owner can read it: SCM holds the user's data.
  */
 import type { NatsAddress } from "../../fabric/bus/nats_bus.ts";
 import type { ClockEnd } from "../../fabric/clock/record.ts";
@@ -13,7 +12,7 @@ import { statOf } from "../base/process_stat.ts";
 import { findProcesses, isProcessOf } from "./process_table.ts";
 import { beyondLimits, byAge, limitsHere, type RunLimits } from "./run_limits.ts";
 
-/** The directory of a new run, and the runs that were removed to make room for it. */
+/** `removed`: runs that made room for it. */
 export interface NewRun {
   readonly id: string;
   readonly path: string;
@@ -21,7 +20,8 @@ export interface NewRun {
 }
 
 /**
- * Creates a directory for a new run, named after the scenario and the moment, and removes old runs beyond the limits.
+ * Creates a directory named after the scenario and the moment, and removes old runs beyond the
+ * limits.
  * @throws Refusal where the environment's limits are not valid.
  */
 export async function createRunDirectory(scenario: string): Promise<NewRun> {
@@ -54,7 +54,7 @@ export async function createRunDirectory(scenario: string): Promise<NewRun> {
   }
 }
 
-/** A directory for a run that is a part of something else, which keeps it or removes it. */
+/** A directory of a run that is a part of something else, which keeps it or removes it. */
 export async function runDirectoryAt(path: string): Promise<NewRun> {
   await Deno.mkdir(path, { recursive: true, mode: 0o700 });
   return { id: path.replace(/.*\//, ""), path, removed: [] };
@@ -63,7 +63,6 @@ export async function runDirectoryAt(path: string): Promise<NewRun> {
 /** Prefix of directories that are being created or removed. */
 const UNFINISHED = ".";
 
-/** The error of renaming to a folder with content. */
 function isNotEmpty(error: unknown): boolean {
   return error instanceof Error && /os error 39/.test(error.message);
 }
@@ -90,7 +89,7 @@ export async function pruneRuns(limits: RunLimits): Promise<RunRow[]> {
   return removed;
 }
 
-/** Runs a step that must succeed before a run begins; if it fails, the run's directory is removed. */
+/** If a step before the run fails, the run's directory is removed. */
 export async function beforeRun<T>(run: NewRun, prepare: () => Promise<T>): Promise<T> {
   try {
     return await prepare();
@@ -101,8 +100,8 @@ export async function beforeRun<T>(run: NewRun, prepare: () => Promise<T>): Prom
 }
 
 /**
- * Removes a run's directory: first by renaming it, so that no other command sees a part of a run.
- * @returns false where another command has removed it.
+ * Renames the directory first, so that no other command sees a part of a run. False: another
+ * command has removed it.
  */
 export async function removeRun({ path }: Pick<RunRow, "path">): Promise<boolean> {
   const going = `${runsDirectory()}/${UNFINISHED}${crypto.randomUUID()}`;
@@ -128,7 +127,7 @@ async function removeUnfinished(): Promise<void> {
   }
 }
 
-/** Bytes on the disk; a sparse file counts with its written parts. */
+/** On the disk; a sparse file counts with its written parts. */
 export function bytesOf(path: string): number {
   let bytes = 0;
   try {
@@ -138,7 +137,6 @@ export function bytesOf(path: string): number {
       else bytes += blocks === null ? size : blocks * BLOCK_BYTES;
     }
   } catch (error) {
-    // A running rack and other commands create and remove files.
     const isGone = error instanceof Deno.errors.NotFound;
     if (!isGone && !(error instanceof Deno.errors.PermissionDenied)) throw error;
   }
@@ -160,12 +158,12 @@ export async function writeRunFile(runFile: RunFile): Promise<string> {
 
 const CLOCK_END = "clock.json";
 
-/** Writes how far a run has come: for a run on the bus, its timekeeper does. */
+/** For a run without a timekeeper. */
 export function writeClockEnd(directory: string, end: ClockEnd): void {
   writeWhole(`${directory}/${CLOCK_END}`, JSON.stringify(end));
 }
 
-/** The last virtual time on record of a run; undefined if there is none. @throws DamagedFileError */
+/** The last virtual time on record; undefined if there is none. @throws DamagedFileError */
 export function readClockEnd(directory: string): ClockEnd | undefined {
   return jsonIfThere<ClockEnd>(
     `${directory}/${CLOCK_END}`,
@@ -174,7 +172,7 @@ export function readClockEnd(directory: string): ClockEnd | undefined {
   );
 }
 
-/** The run file in a variant's directory; undefined where there is none. @throws DamagedFileError */
+/** Undefined where there is none. @throws DamagedFileError */
 export function readRunFile(directory: string): RunFile | undefined {
   return jsonIfThere<RunFile>(
     `${directory}/run.json`,
@@ -183,8 +181,8 @@ export function readRunFile(directory: string): RunFile | undefined {
 }
 
 /**
- * `left over`: processes whose supervisor or directory is gone; `damaged`: a file of ours cannot be read; `kept`:
- * only files.
+ * `left over`: processes whose supervisor or directory is gone; `damaged`: a file of ours cannot be
+ * read; `kept`: only files.
  */
 export type RunState = "up" | "running" | "left over" | "another user's" | "damaged" | "kept";
 
@@ -196,7 +194,7 @@ export function stateOf({ up, running, processes, isForeign, damage }: RunRow): 
   return damage === undefined ? "kept" : "damaged";
 }
 
-/** The run's directory can be removed without loss to a process. */
+/** No process would lose its directory. */
 export function isRemovable(row: RunRow): boolean {
   return ["kept", "damaged"].includes(stateOf(row));
 }
@@ -204,40 +202,35 @@ export function isRemovable(row: RunRow): boolean {
 export interface RunRow {
   readonly id: string;
   readonly path: string;
-  /** "" where the directory has been deleted and processes are left. */
+  /** "": only processes are left. */
   readonly started: string;
   readonly up: boolean;
   readonly running: boolean;
-  /** Its processes that are alive. */
   readonly processes: number;
   readonly isForeign?: true;
-  /** The error in a file of ours. */
   readonly damage?: string;
-  /** The user's own name for it; "" where it is kept without a name. */
+  /** The user's name for it; "": kept without a name. */
   readonly mark?: string;
 }
 
-/**
- * How to reach the supervisor of a running rack. It holds credentials: only the user can read it.
- */
+/** How to reach the supervisor of a running rack. Holds credentials: only the user can read it. */
 export interface SupervisorFile extends NatsAddress {
   readonly run: string;
   /** Null: the rack is in containers, and has none. */
   readonly pid: number | null;
-  /** The credential of a user that may watch and not drive, at the same address. */
+  /** Of a user that may watch and not drive, at the same address. */
   readonly viewer: Omit<NatsAddress, "url">;
 }
 
-/** Why a supervisor's rack ended by itself, with its exit code. */
 export interface EndFile {
   readonly message: string;
   readonly code: number;
 }
 
-/** Identifies the command of a run; the start time excludes a later process of the same number. */
+/** The start time excludes a later process of the same number. */
 interface OwnerFile {
   readonly pid: number;
-  /** In clock ticks since boot, as the kernel reports it. */
+  /** In clock ticks since boot. */
   readonly startTicks: number | null;
 }
 
@@ -246,10 +239,10 @@ function startTicksOf(pid: number): number | null {
   return stat === undefined ? null : Number(stat[START_TICKS]);
 }
 
-/** Field 22 of the kernel's line, counted from the state, field 3. */
+/** Field 22 of /proc's `stat`, counted from the state, field 3. */
 const START_TICKS = 19;
 
-/** Runs, newest first; also those of which only processes are left. */
+/** Newest first; also those of which only processes are left. */
 export async function listRuns(): Promise<RunRow[]> {
   const folder = runsDirectory();
   const count = new Map<string, number>();
@@ -286,7 +279,6 @@ export async function listRuns(): Promise<RunRow[]> {
   return rows.sort((x, y) => byAge(y, x));
 }
 
-/** Undefined where another command removes it meanwhile. */
 async function readRow(id: string, processes: number): Promise<RunRow | undefined> {
   const path = `${runsDirectory()}/${id}`;
   let row: RunRow = { id, path, started: "", up: false, running: false, processes };
@@ -309,7 +301,7 @@ async function readRow(id: string, processes: number): Promise<RunRow | undefine
 
 const MARK_FILE = "kept.txt";
 
-/** Marks a run as kept under the user's name for it; undefined removes the mark. */
+/** Keeps a run under the user's name; undefined removes the mark. */
 export async function markRun({ path }: RunRow, mark: string | undefined): Promise<void> {
   if (mark !== undefined) return writeWhole(`${path}/${MARK_FILE}`, `${mark}\n`);
   await Deno.remove(`${path}/${MARK_FILE}`).catch((error) => {
@@ -318,14 +310,14 @@ export async function markRun({ path }: RunRow, mark: string | undefined): Promi
 }
 
 /**
- * The supervisor's file of a rack that is up: its process is alive, and is no longer repeating another run. @throws
- * DamagedFileError
+ * Of a rack that is up: its process is alive, and is no longer repeating another run.
+ * @throws DamagedFileError
  */
 export function readSupervisor(path: string): SupervisorFile | undefined {
   return isThere(`${path}/${RESUMING_FILE}`) ? undefined : readSupervisorOf(path);
 }
 
-/** The same, also for a rack that is coming up. @throws DamagedFileError */
+/** Also of a rack that is coming up. @throws DamagedFileError */
 export function readSupervisorOf(path: string): SupervisorFile | undefined {
   const isOne = ({ run, pid, url, viewer }: Partial<Record<keyof SupervisorFile, unknown>>) =>
     typeof run === "string" && (typeof pid === "number" || pid === null) &&
@@ -336,7 +328,7 @@ export function readSupervisorOf(path: string): SupervisorFile | undefined {
 }
 
 /**
- * The rack is still up. A rack in containers is up as long as this machine has its directory: Docker removes both at
+ * A rack in containers is up as long as this machine has its directory: Docker removes both at
  * once.
  */
 export function isServed(path: string, { pid }: Pick<SupervisorFile, "pid">): boolean {
@@ -347,10 +339,10 @@ export function writeSupervisor(path: string, file: SupervisorFile): void {
   writeWhole(`${path}/supervisor.json`, JSON.stringify(file));
 }
 
-/** Bytes of `ended.json`, and letters of its longest message, each of up to six bytes in JSON. */
+/** A letter takes up to six bytes in JSON. */
 const END_BYTES = 16 * 1024, END_TEXT_MAX = 2_000;
 
-/** Makes room for {@link writeEnd}: the reason may be that the disk is full. */
+/** Makes room for {@link writeEnd}: a full disk may be why the run ends. */
 export function reserveEnd(path: string): void {
   Deno.writeTextFileSync(`${path}/ended.room`, " ".repeat(END_BYTES), { mode: 0o600 });
 }
@@ -367,7 +359,7 @@ export function writeEnd(path: string, { message, code }: EndFile): void {
   Deno.renameSync(`${path}/ended.room`, `${path}/ended.json`);
 }
 
-/** Why the rack ended; undefined where it has not ended, or was taken down. */
+/** Undefined where the rack has not ended, or was taken down. */
 export function readEnd(path: string): EndFile | undefined {
   return jsonIfThere<EndFile>(
     `${path}/ended.json`,
@@ -375,7 +367,6 @@ export function readEnd(path: string): EndFile | undefined {
   );
 }
 
-/** @throws DamagedFileError */
 function isOwned(path: string): boolean {
   const owner = jsonIfThere<OwnerFile>(
     `${path}/owner.json`,
@@ -385,7 +376,6 @@ function isOwned(path: string): boolean {
   return typeof owner?.startTicks === "number" && startTicksOf(owner.pid) === owner.startTicks;
 }
 
-/** {@link isOwned} of a directory whose files may be damaged or another user's. */
 function isRunning(path: string): boolean {
   try {
     return isOwned(path);

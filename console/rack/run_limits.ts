@@ -1,20 +1,18 @@
 /**
- * How much of the disk kept runs may take: which of them go when there are too many, or too large ones.
- * Those that the user keeps count for nothing here and never go; those that have processes count, and stay.
+ * Runs that the user keeps count for nothing here and never go; those that have processes count,
+ * and stay.
  */
 import { refusal } from "../../fabric/rack/plan/problem.ts";
 import { parseSize } from "../../fabric/rack/plan/units.ts";
 
-/** At most so many runs, and so many bytes of them together. */
 export interface RunLimits {
   readonly runs: number;
   readonly bytes: number;
 }
 
-/** A choice: weeks of work on one machine, and no more of a disk than one would notice. */
+/** A choice: weeks of work on one machine, and little of a disk. */
 const DEFAULT: RunLimits = { runs: 50, bytes: 2 * 2 ** 30 };
 
-/** Other limits: texts of options, or of the environment. */
 export type LimitTexts = { readonly [limit in keyof RunLimits]?: string | undefined };
 
 /**
@@ -50,7 +48,7 @@ function wholeNumber(text: string): number | undefined {
 
 const VARIABLES = { runs: "RACKMESH_RUNS_MAX", bytes: "RACKMESH_RUNS_BYTES_MAX" } as const;
 
-/** Limits of the environment, else those of ours. @throws Refusal */
+/** Of the environment, else {@link DEFAULT}. @throws Refusal */
 export function limitsHere(): RunLimits {
   const { runs, bytes } = VARIABLES;
   return readLimits({ runs: Deno.env.get(runs), bytes: Deno.env.get(bytes) }, VARIABLES);
@@ -63,8 +61,8 @@ export interface Removable {
 }
 
 /**
- * Order of runs by age, the oldest first. Two runs may start in one millisecond: their names decide, so that
- * the newest is the same one for every caller.
+ * The oldest first. Of two runs of one millisecond the names decide, so that the newest is the same
+ * one for every caller.
  */
 export function byAge(
   x: Pick<Removable, "id" | "started">,
@@ -74,7 +72,7 @@ export function byAge(
   return x.id < y.id ? -1 : x.id > y.id ? 1 : 0;
 }
 
-/** Those that have to go, the oldest first, so that the others are within the limits. */
+/** Runs that have to go, the oldest first. */
 export function beyondLimits<Run extends Removable>(
   runs: readonly Run[],
   limits: RunLimits,

@@ -1,6 +1,4 @@
-/**
- * Converts a finished run into the record that checkers read: see `console/checks/run_record.ts`.
- */
+/** From a finished run to the record that checkers read (`console/checks/run_record.ts`). */
 import type { SeenEvent } from "../../fabric/capture/instants.ts";
 import type { Observer } from "../../fabric/capture/observation.ts";
 import type { OnAudit } from "../../fabric/partition/partition.ts";
@@ -24,7 +22,7 @@ export interface Watch extends DurableLog {
   readonly observer: Observer;
 }
 
-/** Observes a run in one process, where only the plan causes power failures. */
+/** In one process, where only the plan causes power failures. */
 export function watchRun(plan: RackPlan): Watch {
   const notes: TimedRecord[] = [];
   const reports: ReportSeen[] = [];
@@ -66,7 +64,7 @@ export function recordOfWatched(
 }
 
 /**
- * The record of a run of processes, from their recordings.
+ * The record of a run of processes.
  * @param ended.hasWire frames were recorded as well as audit records.
  */
 export function recordOfProcesses(
@@ -110,7 +108,7 @@ function commonOf(
   };
 }
 
-/** Power failures that a process executes on its own nodes; the timekeeper does not record them. */
+/** A process executes them on its own nodes; the timekeeper does not record them. */
 function ownFaults(plan: RackPlan, partitions: readonly PartitionPlan[]): FaultPlan[] {
   const shared = new Set(
     partitions.filter(({ nodes }) => nodes.length > 1).flatMap((p) => p.nodes),

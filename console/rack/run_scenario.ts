@@ -1,4 +1,3 @@
-/** Runs each variant of a scenario to its end, and reports on it. */
 import { listOf, Refusal, refusal } from "../../fabric/rack/plan/problem.ts";
 import type { CaptureFiles } from "../../fabric/rack/assembly/run_file.ts";
 import type { Packing } from "../../fabric/rack/assembly/topology.ts";
@@ -23,41 +22,33 @@ import { VariantPool } from "./variant_pool.ts";
 import type { Supervisor } from "./supervisor.ts";
 import { type Outcome, type RunOptions, runSimulated } from "./run_variant.ts";
 
-/** Options of a run, independent of its programs. */
 export interface RunManner {
   /** Address of a nats-server to use instead of starting one. */
   readonly nats?: string;
-  /** Paths of captures: a folder for frames, a file for the timeline of the devices; true: in the run's. */
+  /** A folder for frames, a file for the devices' timeline; true: in the run's directory. */
   readonly pcap?: string | true;
   readonly perfetto?: string | true;
   /** Takes the rack down; the run then rejects with the signal's reason. */
   readonly signal?: AbortSignal;
-  /** The current task, and the part that is done, in [0, 1]. */
+  /** `share` in [0, 1]. */
   readonly onProgress?: (title: string, share: number) => void;
-  /** Called with each line that a program logs, in the order of virtual time. */
+  /** In the order of virtual time. */
   readonly onLog?: (text: string) => void;
-  /** Called when the rack is down and captures are about to be written. */
   readonly onCapturing?: () => void;
 }
 
 interface VariantRunOptions extends RunManner {
-  /** Keep every step of every operation in the run's directory. */
   readonly trace?: boolean;
-  /** The port at which the process of own programs waits for a debugger (`--pack all`). */
   readonly inspect?: number;
-  /** Every process waits up to this long before each span. */
   readonly delayMsMax?: number;
   /** Variants that run at once, as processes; default: `LANES`. */
   readonly lanes?: number;
-  /** A folder that does not exist yet; default: a new one among the kept runs. */
+  /** Does not exist yet; default: a new one among the kept runs. */
   readonly directory?: string | undefined;
-  /** Called before any process starts. */
   readonly onStart?: (run: NewRun & { readonly seed: number }) => void;
-  /** Called with the recordings of all variants before captures are written and they are removed. */
+  /** Called before captures are written and recordings removed. */
   readonly onRecorded?: (recorded: readonly RecordedRun[]) => void;
-  /** Called with each rack of processes when it has started. */
   readonly onUp?: (place: number, rack: Supervisor) => void;
-  /** Called when time has not moved for a while, with the processes that it waits for. */
   readonly onStall?: (text: string) => void;
 }
 
@@ -65,13 +56,15 @@ export interface RunScenarioOptions extends VariantRunOptions {
   readonly prepare: PrepareOptions;
   /** A record of power and cables (`faults.jsonl`) to replay. */
   readonly faultsFile?: string;
-  /** Check the claims of methods as if they were promises. */
   readonly claims?: boolean;
-  /** Variants at a time where one process has a whole rack, in processes; default: one, in this process. */
+  /**
+   * Where one process has a whole rack: variants at a time, in processes; default: one, in this
+   * process.
+   */
   readonly jobs?: number;
-  /** Called where `signal` has ended the run, with the report on the variants that had ended, if any. */
+  /** `signal` has ended the run; the report is on the variants that had ended, if any. */
   readonly onInterrupted?: (report: RunReport) => void;
-  /** Called with each variant when it has been judged, in their order. */
+  /** Called in the order of the variants. */
   readonly onJudged?: (variant: JudgedVariant & { readonly one: Prepared }) => void;
 }
 
@@ -83,7 +76,15 @@ export async function runScenario(
   const { faultsFile, signal } = options;
   const faults = faultsFile === undefined ? undefined : await readFaultLines(faultsFile);
   const stops = options.inspect !== undefined;
-  const prepared = await prepare(scenario, { ...options.prepare, ...faults, stops, signal });
+  const { native, ...choices } = options.prepare;
+  const prepared = await prepare(scenario, {
+    ...choices,
+    ...faults,
+    stops,
+    signal,
+    // A record is of a run, which is to come to the same.
+    ...(native && faults === undefined && { native }),
+  });
   if (stops) checkInspected(prepared, scenario.path);
   const nodes = [...new Set(prepared.flatMap(({ plan }) => plan.nodes.map(({ name }) => name)))];
   const { faults: power = [], writebacks = [], holds = [], morePrograms = [] } = faults ?? {};
@@ -99,7 +100,6 @@ export async function runScenario(
   return await runAll(scenario, { ...options, prepared });
 }
 
-/** A debugger attaches to one process, and needs a process with own programs. @throws Refusal */
 function checkInspected(prepared: readonly Prepared[], scenario: string): void {
   const { programs } = onlyOne(prepared, scenario);
   if (Object.keys(programs).length > 0) return;
@@ -183,7 +183,6 @@ async function leaveReport(report: RunReport): Promise<RunReport> {
   return report;
 }
 
-/** The report on a run that was interrupted covers the variants that had ended. */
 function interruptedCheck(
   missing: readonly Prepared[],
   ended: readonly JudgedVariant[],
@@ -200,14 +199,12 @@ function interruptedCheck(
 
 export interface RunVariantsOptions<Result> extends VariantRunOptions, Pick<RunOptions, "check"> {
   readonly packing: Packing;
-  /** The name of a variant's capture; default: its label. */
   readonly captureLabel?: (label: string, files: CaptureFiles) => string;
-  /** Called with each variant when it has ended, while others run. */
   readonly onOutcome: (place: number, variant: Ended) => Promise<Result>;
-  /** Where one process has a whole rack: how variants are run by others, several at a time. */
+  /** How others run variants where one process has a whole rack. */
   readonly elsewhere?: {
     readonly atOnce: number;
-    /** @param lane one that does nothing else meanwhile, from 0 on. */
+    /** @param lane does nothing else meanwhile; from 0 on. */
     readonly run: (place: number, rack: Rack, lane: number) => Promise<{
       readonly result: Result;
       readonly reports: readonly ReportSeen[] | undefined;
@@ -216,16 +213,15 @@ export interface RunVariantsOptions<Result> extends VariantRunOptions, Pick<RunO
 }
 
 interface Ended {
-  /** With the inputs that the run keeps. */
   readonly one: Prepared;
   readonly outcome: Outcome;
 }
 
 /**
- * Runs variants in a new run directory, and writes their captures. Racks of processes run side by side in one set of
- * processes, except those whose plan ends a process, as its death would also be that of the same device in the
- * others.
- * @returns the result of each variant, in their order, and the paths of the captures.
+ * Runs variants in a new run directory, and writes their captures. Racks of processes run side by
+ * side in one set of processes, except those whose plan ends a process, as its death would be that
+ * of the same device in the others.
+ * @returns results in the order of the variants, and the paths of the captures.
  */
 export async function runVariants<Result>(
   given: readonly Prepared[],
@@ -279,7 +275,7 @@ export async function runVariants<Result>(
     logs.endAll();
     // Judging still writes to the run's directory, and is in the report on an interrupted run.
     await Promise.allSettled(results);
-    // Captures are also written for a run that failed: it needs them most.
+    // A failed run needs its captures most.
     if (observe !== undefined) {
       options.onRecorded?.(recorded);
       options.onCapturing?.();
@@ -293,7 +289,6 @@ export async function runVariants<Result>(
   return { id, path, results: await Promise.all(results), captures };
 }
 
-/** Each variant runs with a directory and a name on the bus of its own. */
 function racksOf(
   prepared: readonly Prepared[],
   { id, path, observe, logs, options }: {
@@ -339,7 +334,7 @@ function logsInOrder(
     "packing" | "onLog" | "elsewhere"
   >,
 ) {
-  // Lines of a rack in one process come in order; lines of one that runs alone are passed on at once.
+  // A rack in one process has its lines in order; one that runs alone passes them on at once.
   const isOrdered = packing === "all", isAlone = isOrdered && elsewhere === undefined;
   const lines = prepared.map((): string[] => []);
   const logs = prepared.map((_, i) =>
@@ -359,7 +354,6 @@ function logsInOrder(
     hear: (place: number, report: readonly [node: string, topic: string, value: unknown]) =>
       logs[place]?.hear(...report),
     end,
-    /** For a run that has failed: passes on the lines held back. */
     endAll: () => prepared.forEach((_, place) => end(place)),
   };
 }

@@ -27,35 +27,31 @@ import type { ProtocolVerdict } from "../reports/protocol_checks.ts";
 import { recordOfProcesses, recordOfWatched, watchRun } from "./run_record.ts";
 import type { Simulated } from "./simulate.ts";
 
-/** The outcome of a rack's run, in either mode. */
 export interface Outcome {
   readonly digest: string;
   readonly virtualPs: Time;
   readonly events: number;
   readonly wallMs: number;
-  /** Operating system processes, without nats-server and this one. */
+  /** Of the operating system, without nats-server and this one. */
   readonly processes: number;
   readonly finals: readonly FinalReply[];
-  /** Messages that the processes or the broker refused. */
   readonly refused: readonly Refused[];
-  /** Why the run cannot be replayed exactly; absent where it can. */
   readonly inexact?: readonly string[];
   readonly directory: string;
-  /** The record for the checkers, where it was requested. */
   readonly record?: RunRecord;
-  /** Findings of recoveries and checks of protocols, where the run itself has asked them: under a debugger. */
+  /** Of recoveries and checks that the run itself has asked, under a debugger. */
   readonly protocols?: readonly ProtocolVerdict[];
 }
 
-/** An outcome once it has been judged: frames and notes of its record are gone. */
+/** Judged: frames and notes of its record are gone. */
 export type Reported = Omit<Outcome, "record"> & {
   readonly record?: Pick<RunRecord, "reports" | "scm" | "lives">;
 };
 
 /**
- * Reports of programs and cards, by time, and the programs that have not ended. For a run that was recorded, includes
- * the reports of processes that were killed; otherwise those of processes that are left, under the topics that a
- * partition keeps (`nodes/kept_reports.ts`). Lines of `cpu.log` are not among them.
+ * Reports of programs and cards, by time, and the programs that have not ended. Of a recorded run
+ * with reports of processes that were killed; else those that a partition keeps
+ * (`nodes/kept_reports.ts`), of processes that are left. Without lines of `cpu.log`.
  */
 export function reportsOf(
   { finals, record }: Pick<Reported, "finals"> & { readonly record?: Pick<RunRecord, "reports"> },
@@ -66,7 +62,7 @@ export function reportsOf(
   return [...said, ...left.filter(({ topic }) => topic === "unfinished")];
 }
 
-/** A device's counters at the run's end; undefined where its process is gone. */
+/** Undefined where the device's process is gone at the run's end. */
 export function countersOf(
   finals: readonly Pick<FinalReply, "statistics">[],
   node: string,
@@ -77,39 +73,34 @@ export function countersOf(
 export interface RunOptions {
   readonly run: string;
   readonly directory: string;
-  /** Keep every step of every operation in the directory. */
   readonly trace?: boolean;
-  /** Observations for captures; absent: nothing. */
   readonly observe?: ObservationScope | undefined;
-  /** Records for checkers: audit records, and frames too for `wire`; absent: nothing. */
+  /** For checkers: audit records, with `wire` frames too. */
   readonly check?: "notes" | "wire" | undefined;
   /** Every process waits up to this long before each span. */
   readonly delayMsMax?: number;
-  /** In one process only: limit in wall ms. */
+  /** In one process only; wall time. */
   readonly limitMs?: number;
   /**
-   * With own programs and in one process only: the port at which it waits for a debugger. Programs that were prepared
-   * with `stops` then stop at their first line.
+   * With own programs in one process: it waits there for a debugger. Programs prepared with `stops`
+   * then stop at their first line.
    */
   readonly inspect?: number | undefined;
-  /** Takes the rack down; the run then rejects with the signal's reason. */
   readonly signal?: AbortSignal | undefined;
   readonly onProgress?: (node: string, topic: string, value: unknown) => void;
   readonly onEvent?: (event: SupervisorEvent) => void;
-  /** Called before any process of the rack starts; the callee may take the rack down. */
+  /** Before any process of the rack starts; the callee may take the rack down. */
   readonly beforeStart?: (supervisor: Supervisor) => void;
-  /** The final report of a partition whose process has ended may be missing: it was killed at the end. */
   readonly mayLackFinal?: (partition: string) => boolean;
-  /** Called when the rack has started; tests inject faults with it. */
+  /** The rack has started; tests inject faults with it. */
   readonly onStart?: (supervisor: Supervisor) => void;
 }
 
-/** Starts the rack as processes, waits for its end, takes it down. @throws RackError, BusError. */
+/** Starts the rack as processes, waits for its end, takes it down. @throws RackError, BusError */
 export async function runProcesses(
   prepared: Prepared,
   options: RunOptions & {
     readonly broker: Broker;
-    /** Processes that it shares with other racks; default: its own. */
     readonly processes?: ProcessSet | undefined;
   },
 ): Promise<Outcome> {
@@ -174,7 +165,6 @@ export async function runProcesses(
   }
 }
 
-/** The run file of a rack of processes. */
 export function runFileOfProcesses(
   prepared: Prepared,
   { run, directory, trace = false, delayMsMax = 0, observe, check }: RunOptions,
@@ -220,7 +210,7 @@ async function simulateHere(prepared: Prepared, options: RunOptions): Promise<Re
   const watch = check && watchRun(plan);
   const hasWire = check === "wire";
   const { observer: _, ...notes } = watch ?? {};
-  // It loads all kinds of nodes, which a run by processes does not need.
+  // Loaded only here, as it loads all kinds of nodes.
   const { simulate } = await import("./simulate.ts");
   const simulated = await simulate(runFile, {
     watch: hasWire ? watch : notes,
@@ -232,7 +222,7 @@ async function simulateHere(prepared: Prepared, options: RunOptions): Promise<Re
   return { ...simulated, record: watch && recordOfWatched(ended, watch) };
 }
 
-/** The record is made here, from recordings: checkers run outside of the process with own programs. */
+/** Checkers run outside of the process with own programs, on its recordings. */
 async function simulateConfined(prepared: Prepared, options: RunOptions): Promise<Recorded> {
   const { run, directory, trace = false, observe, delayMsMax = 0, check } = options;
   const scope = widestOf([observe, check]);

@@ -1,6 +1,5 @@
 /**
- * Runs racks of processes to their ends: those with the same devices and cables side by side in one set of
- * processes, on one broker.
+ * Racks with the same devices and cables run side by side in one set of processes, on one broker.
  */
 import { accessOfLanes } from "../../fabric/bus/access.ts";
 import { forEachAtOnce } from "../base/at_once.ts";
@@ -22,37 +21,33 @@ export interface Rack {
   readonly run: RunOptions;
 }
 
-/** Racks that run at once in one set of processes: more of them take more memory and gain no speed. */
+/** At once in one set of processes; more take more memory and gain no speed. */
 export const LANES = 8;
-/** Racks that a set of processes serves in all: the rights of a process name the folders of each. */
 export const SET_MAX = 64;
 
 export interface SideBySideOptions {
-  /** The name of the set of processes, a subject token, with which names of its racks on the bus begin. */
+  /** Of the set of processes, a subject token; names of its racks on the bus begin with it. */
   readonly id: string;
-  /** A folder above those of all racks. */
   readonly path: string;
-  /** Address of a nats-server to use instead of starting one. */
   readonly nats?: string | undefined;
-  /** Racks at once in one set; default: {@link LANES}. */
+  /** At once in one set; default: {@link LANES}. */
   readonly lanes?: number | undefined;
-  /** Wall time in ms after which a rack has failed; default: none. */
+  /** Wall time after which a rack has failed; default: none. */
   readonly limitMs?: number | undefined;
-  /** Takes all down; the call then rejects with the signal's reason. */
   readonly signal?: AbortSignal | undefined;
-  /** Called with each rack that has come to its end, in the order of the ends. */
+  /** Called in the order of the ends. */
   readonly onEnded: (place: number, outcome: Outcome) => void;
   /**
-   * Called with each rack that has failed by itself, and the others go on; absent: the first failure ends all, and is
+   * A rack has failed by itself, and the others go on; absent: the first failure ends all, and is
    * thrown.
    */
   readonly onFailed?: (place: number, error: unknown) => void;
 }
 
 /**
- * Runs racks to their ends: first those that may share processes, several at once, then the others one after the
- * other. A process dies for all of its racks, so a rack whose plan ends a process has its own; and where a shared
- * process fails, its racks run again, each alone, which shows whose failure it was.
+ * Racks that may share processes come first, several at once, then the others. A process dies for
+ * all of its racks, so a rack whose plan ends a process has its own; and where a shared process
+ * fails, its racks run again, each alone, which shows whose failure it was.
  */
 export async function runSideBySide(
   racks: readonly Rack[],
@@ -69,7 +64,7 @@ export async function runSideBySide(
   }
 }
 
-/** Equal for racks that can share a broker: users and their rights, which are devices and cables. */
+/** Racks with equal users and rights, thus devices and cables, can share a broker. */
 function brokerOf({ plan, partitions }: Prepared): string {
   return JSON.stringify([...accessOfLanes({ plan, partitions })]);
 }
@@ -94,7 +89,7 @@ async function runGroup(
     const timer = limitMs === undefined ? undefined : setTimeout(() => {
       const error = new RackError(noEndText(limitMs));
       late.abort(error);
-      // A process that a program holds up leaves no rack: the set has to end.
+      // A process that a program holds up cannot leave a rack: the set has to end.
       fail?.(error);
     }, limitMs);
     const ending = AbortSignal.any([late.signal, ...signal === undefined ? [] : [signal]]);
@@ -145,11 +140,9 @@ export function noEndText(limitMs: number): string {
 interface Manner {
   readonly signal: AbortSignal | undefined;
   readonly processes?: ProcessSet;
-  /** Ends the shared processes and all of their racks. */
   readonly fail?: (error: unknown) => void;
 }
 
-/** Racks that may share processes, and those that may not; one alone needs no set. */
 function lanedAndAlone(
   racks: readonly Rack[],
   places: readonly number[],
@@ -161,14 +154,13 @@ function lanedAndAlone(
   return laned.length > 1 ? [laned, alone] : [[], places];
 }
 
-/** Removes the files of a run, except copies of its inputs. */
 async function forgetRun({ run: { directory } }: Rack): Promise<void> {
   for await (const { name } of Deno.readDir(directory)) {
     if (name !== "inputs") await Deno.remove(`${directory}/${name}`, { recursive: true });
   }
 }
 
-/** The plan has a power failure of a partition with one device, which the timekeeper carries out. */
+/** A power failure of a partition with one device, by the timekeeper. */
 function endsAProcess({ plan, partitions }: Prepared): boolean {
   const alone = partitions.filter(({ nodes }) => nodes.length === 1).flatMap(({ nodes }) => nodes);
   return plan.faults.some(({ node }) => alone.includes(node));

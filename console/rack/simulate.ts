@@ -1,4 +1,3 @@
-/** A rack in this process, without a bus: from its run file to its end. */
 import { sleep } from "../../fabric/bus/wall_time.ts";
 import { teeOf } from "../../fabric/capture/tee.ts";
 import { OUTPUT_TOPIC } from "../../fabric/node.ts";
@@ -22,21 +21,17 @@ import type { Watch } from "./run_record.ts";
 import { RackError } from "../base/rack_error.ts";
 
 export interface SimulateOptions {
-  /** Observes the run for checkers. */
   readonly watch?:
     | Partial<Pick<Watch, "memoryLog" | "onAudit" | "onReport" | "observer">>
     | undefined;
-  /** Limit in wall ms. */
   readonly limitMs?: number | undefined;
   readonly signal?: AbortSignal | undefined;
   readonly onProgress?: ((node: string, topic: string, value: unknown) => void) | undefined;
-  /** Loads the user's own programs, when all files are open. */
+  /** Called when all files are open. */
   readonly load?: () => Promise<OwnPrograms>;
-  /** Called at the end, with what a power failure then leaves of a host's SCM. */
   readonly onEnd?: ((scm: (host: string) => ImageView) => void) | undefined;
 }
 
-/** The user's own programs, and the wrapper of nodes that run them. */
 export interface OwnPrograms {
   readonly own: Readonly<Record<string, MakeProgram>>;
   readonly replace: (create: CreateNode) => CreateNode;
@@ -47,7 +42,6 @@ export interface Simulated {
   readonly virtualPs: Time;
   readonly events: number;
   readonly final: FinalReply;
-  /** Name, digest and number of events of every node. */
   readonly nodes: ReturnType<Simulator["digests"]>;
 }
 
@@ -115,10 +109,6 @@ export async function simulate(runFile: RunFile, options: SimulateOptions): Prom
 const SLICE_PS = 100 * PS_PER_US;
 const TURN_MS = 50;
 
-/**
- * Runs to the end and yields to the event loop (Ctrl-C) at intervals.
- * @throws RackError after `limitMs`.
- */
 async function runWithin(
   simulator: Simulator,
   { until, limitMs, signal }: {

@@ -1,4 +1,3 @@
-/** The reason why time does not move, in one line: for `run` and for the supervisor's log. */
 import { formatTime } from "../../fabric/base/time.ts";
 import type { MemberStatus } from "../../fabric/clock/record.ts";
 import type { RunFile } from "../../fabric/rack/assembly/run_file.ts";
@@ -8,7 +7,8 @@ type Rack = Pick<RunFile, "plan" | "partitions" | "programs">;
 
 /**
  * Names the partitions that time waits for, since when, and their own programs, one of which may
- * never wait; `why` is the clock's status of each partition.
+ * never wait.
+ * @param why the clock's status of each partition.
  */
 export function stallText(why: readonly MemberStatus[], rack?: Rack): string {
   const waits = why.filter(({ status }) =>

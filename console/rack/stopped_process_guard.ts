@@ -1,8 +1,8 @@
 /**
  * Continues stopped processes (SIGSTOP) when the process that stopped them has ended: a stopped
- * process cannot see that its parent has ended, and would remain for ever. A shell waits for its
- * standard input to close, like the one beside nats-server. It checks that a process number still
- * belongs to that run, as the kernel may have reused it.
+ * process cannot see that, and would remain for ever. A shell waits for its standard input to
+ * close, and checks that a process number still belongs to that run, as the kernel may have reused
+ * it.
  */
 
 /** `$0` is on the command line of every process of the run. The shell ignores Ctrl-C. */
@@ -16,7 +16,7 @@ done
 exit 0
 `;
 
-/** Guards the stopped processes of one run. Starts no shell until there is one. */
+/** Of one run. Starts no shell until a process is stopped. */
 export class StoppedProcessGuard {
   readonly #mark: string;
   #shell: Deno.ChildProcess | undefined;
@@ -27,7 +27,7 @@ export class StoppedProcessGuard {
     this.#mark = mark;
   }
 
-  /** Must be awaited before the process is stopped: from then on the guard continues it. */
+  /** To be awaited before the process is stopped. */
   async watch(pid: number): Promise<void> {
     if (this.#shell === undefined) {
       this.#shell = new Deno.Command("sh", {
@@ -41,12 +41,12 @@ export class StoppedProcessGuard {
     await this.#list?.write(new TextEncoder().encode(`${pid}\n`));
   }
 
-  /** Continues all of them; returns when the shell has ended. */
+  /** Continues all; returns when the shell has ended. */
   async close(): Promise<void> {
     const shell = this.#shell, list = this.#list;
     this.#shell = undefined;
     this.#list = undefined;
-    // The shell may have been ended from outside: then there is nothing to close.
+    // The shell may have been ended from outside.
     await list?.close().catch(() => {});
     await shell?.status;
   }

@@ -1,7 +1,7 @@
 /**
- * The process behind `rack up`: `supervise.ts RUN_FILE`, started detached. It owns the broker, the
- * timekeeper and the partitions of one rack, restarts broker and timekeeper when they end, and ends
- * everything on SIGTERM. It writes to the run directory:
+ * The process behind `rack up`: `supervise.ts RUN_FILE`, started detached. It owns the processes of
+ * one rack, restarts broker and timekeeper when they end, and ends everything on SIGTERM. It writes
+ * to the run directory:
  *
  *     supervisor.json   the broker's address with its credential, readable by the owner only
  *     processes.json    see process_table.ts
@@ -48,7 +48,7 @@ async function main(runFilePath: string): Promise<void> {
         ...supervisor?.processes() ?? [],
       ]);
     } catch (error) {
-      // A full disk: the table is old until the next change.
+      // Full disk: the table is old until the next change.
       log(error);
     }
   };
@@ -104,7 +104,6 @@ function eventText(event: SupervisorEvent, runFile: RunFile): string {
   }
 }
 
-/** Writes log lines with a timestamp, as the process has no terminal. */
 function logTo(path: string): (message: unknown) => void {
   return (message) => {
     const text = message instanceof Error ? message.stack ?? message.message : String(message);

@@ -1,8 +1,9 @@
 /**
- * Starts a rack as processes, watches them, and reports power failures to the timekeeper. Only the process that holds
- * the supervisor starts and ends the others; it treats a process that was killed from outside like one that it was
- * ordered to kill.
+ * Only the process that holds the supervisor starts and ends the others of a rack; a process that
+ * was killed from outside is treated like one killed by order.
  */
+import { reportFromBytes } from "../../fabric/rack/assembly/report_message.ts";
+import { orderFromBytes } from "../../fabric/clock/clock.ts";
 import { PATIENCE_MS } from "../../fabric/base/patience.ts";
 import { USERS } from "../../fabric/bus/access.ts";
 import { type Bus, BusError, type Subscription } from "../../fabric/bus/bus.ts";
@@ -34,9 +35,7 @@ export interface SupervisorOptions {
   readonly runFilePath: string;
   readonly broker: Broker;
   readonly bus: Bus;
-  /** Processes that it shares with other racks; default: its own. */
   readonly processes?: ProcessSet | undefined;
-  /** Called when a process starts or ends; for messages to the user. */
   readonly onEvent?: ((event: SupervisorEvent) => void) | undefined;
   readonly onReport?: ((node: string, topic: string, value: unknown) => void) | undefined;
 }
@@ -48,7 +47,6 @@ export type SupervisorEvent =
     readonly pid: number;
     readonly detail: string;
   }
-  /** Time has not moved for a while; `why` has the processes that it waits for. */
   | { readonly kind: "stalled"; readonly why: readonly MemberStatus[] }
   | { readonly kind: "finished"; readonly summary: Summary };
 
@@ -59,7 +57,6 @@ const GRACE_MS = 3_000;
 const INTERRUPT_MS = 1_000;
 
 export class Supervisor {
-  /** Sends requests to the rack's timekeeper and partitions. */
   readonly control: ControlClient;
   readonly #options: SupervisorOptions;
   readonly #slots: readonly DeviceSlot[];
@@ -76,7 +73,7 @@ export class Supervisor {
     this.control = new ControlClient(options.bus, options.runFile.run);
     this.#waker = new StoppedProcessGuard(options.processes?.mark ?? options.runFilePath);
     this.#slots = options.runFile.partitions.map((partition) => this.#slotOf(partition));
-    // Marks the rejection as handled: a caller may never await `finished`.
+    // A caller may never await `finished`.
     this.#finished.promise.catch(() => {});
   }
 
@@ -85,10 +82,7 @@ export class Supervisor {
     return this.#finished.promise;
   }
 
-  /**
-   * Starts the timekeeper and every partition.
-   * @throws RackError where {@link down} was called before.
-   */
+  /** @throws RackError where {@link down} was called before. */
   async start(): Promise<void> {
     this.#subscribe();
     this.#options.bus.closed.then((reason) => {
@@ -100,7 +94,6 @@ export class Supervisor {
     for (const slot of this.#slots) slot.start();
   }
 
-  /** Returns when the broker has the subscriptions: it may be away for a moment. */
   async #subscribed(): Promise<void> {
     const deadline = performance.now() + PATIENCE_MS;
     for (;;) {
@@ -114,7 +107,7 @@ export class Supervisor {
     }
   }
 
-  /** SIGKILL: the power of this partition's nodes fails. @returns false where it has no process. */
+  /** SIGKILL, a power failure of the partition's nodes; false: it has no process. */
   kill(name: string): boolean {
     const child = this.#child(name);
     child?.kill("SIGKILL");
@@ -122,9 +115,8 @@ export class Supervisor {
   }
 
   /**
-   * SIGSTOP: the process is suspended until {@link resume}; no device fails, the whole rack waits. If this process is
-   * killed meanwhile, the guard continues the stopped one, which then ends.
-   * @returns false where the name has no process.
+   * SIGSTOP until {@link resume}: no device fails, the whole rack waits. If this process is killed
+   * meanwhile, the guard continues the stopped one, which then ends. False: no such process.
    */
   async pause(name: string): Promise<boolean> {
     const child = this.#child(name);
@@ -137,14 +129,13 @@ export class Supervisor {
     return true;
   }
 
-  /** SIGCONT. @returns false where the name has no process. */
+  /** SIGCONT; false: no such process. */
   resume(name: string): boolean {
     const child = this.#child(name);
     child?.kill("SIGCONT");
     return child !== undefined;
   }
 
-  /** Starts the process of a partition that has none. @returns false where it has one. */
   startPartition(name: string): boolean {
     return this.#slot(name)?.start() ?? false;
   }
@@ -177,22 +168,21 @@ export class Supervisor {
     ];
   }
 
-  /** The timekeeper's status; undefined where it does not answer. */
+  /** Undefined where the timekeeper does not answer. */
   status(): Promise<ClockStatus | undefined> {
     return this.control.statusNow();
   }
 
   /**
    * The final reports of all partitions with power.
-   * @throws RackError that names those of which one is missing: without it nothing is known of their programs; also
-   * where {@link down} is called meanwhile.
-   * @param mayLack returns true if a partition whose process has ended since may lack its report.
+   * @param mayLack true: the partition's process has ended since, and its report may be missing.
+   * @throws RackError that names partitions without a report, of whose programs nothing is known;
+   * also where {@link down} is called meanwhile.
    */
   async finals(mayLack: (partition: string) => boolean = () => false): Promise<FinalReply[]> {
     const finals: FinalReply[] = [], missing: string[] = [];
     const { signal } = this.#down;
     const { why } = await this.control.status({ signal });
-    // A process that was started too late to take part has none.
     const took = new Set(
       why.filter(({ status }) => !WITHOUT_POWER.has(status)).map((row) => row.partition),
     );
@@ -213,7 +203,7 @@ export class Supervisor {
     return finals.toSorted((x, y) => order.indexOf(x.partition) - order.indexOf(y.partition));
   }
 
-  /** Messages that processes refused, those that have died included. */
+  /** Of processes that have died, too. */
   async refused(finals: readonly FinalReply[]): Promise<Refused[]> {
     const status = await this.control.status({ signal: this.#down.signal }).catch(() => undefined);
     return refusedByProcesses(status?.refusals ?? [], finals);
@@ -326,9 +316,8 @@ export class Supervisor {
     const { bus, runFile: { run }, onReport, onEvent } = this.#options;
     this.#subscriptions.push(
       bus.subscribe(patternOf({ kind: "clock.order", run, partition: ANY }), (payload) => {
-        const order = decodeSealed(payload);
-        const [verb, partition, , instance] = Array.isArray(order) ? order as unknown[] : [];
-        if (typeof partition === "string") this.#slot(partition)?.obey(verb, instance);
+        const order = orderFromBytes(payload);
+        if (order !== undefined) this.#slot(order[1])?.obey(order);
       }),
       bus.subscribe(patternOf({ kind: "control", run, verb: "stalled" }), (payload) => {
         const why = decodeSealed(payload);
@@ -352,11 +341,9 @@ export class Supervisor {
         this.#finished.resolve(summary);
       }),
       bus.subscribe(patternOf({ kind: "report", run, node: ANY }), (payload, subject) => {
-        const name = parseSubject(subject);
-        const body = decode(payload);
-        if (name?.kind === "report" && Array.isArray(body)) {
-          onReport?.(name.node, String(body[0]), body[1]);
-        }
+        const name = parseSubject(subject), report = reportFromBytes(payload);
+        if (name?.kind !== "report" || report === undefined) return;
+        onReport?.(name.node, report.topic, report.value);
       }),
     );
   }

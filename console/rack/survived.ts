@@ -1,7 +1,7 @@
 /**
- * The content of a host's SCM after a run, whether its process is idle, has ended or was killed:
- * the content of its file, overlaid with the last span's record in `<file>.log`, which a running or
- * killed process has not merged into the content. See `nodes/host/store/scm_file.ts`.
+ * The content of a host's SCM after a run: its file, overlaid with the last span's record in
+ * `<file>.log`, which a running or killed process has not merged. See
+ * `nodes/host/store/scm_file.ts`.
  */
 import { reportedAtDeath } from "../../nodes/files.ts";
 import type { DurableWrite } from "../../fabric/node.ts";
@@ -14,8 +14,8 @@ import { ifThere, isThere, readInto } from "../base/files.ts";
 import type { ImageView } from "../checks/run_record.ts";
 
 /**
- * Writes that survived in a host's cards: the host has missed them, and each card replays its own at its return
- * (domain `wsp`, see `nodes/rnic/dma/journal.ts`). Empty for a host that has power.
+ * Writes that the host has missed and each of its cards replays at its return (domain `wsp`, see
+ * `nodes/rnic/dma/journal.ts`). Empty for a host that has power.
  * @param reports of the run, oldest first.
  */
 export function heldFor(
@@ -36,7 +36,6 @@ export function heldFor(
   );
 }
 
-/** SCM with such writes over it. */
 export function withHeld(scm: ImageView, held: readonly DurableWrite[]): ImageView {
   return {
     read(from, to) {
@@ -47,17 +46,15 @@ export function withHeld(scm: ImageView, held: readonly DurableWrite[]): ImageVi
   };
 }
 
-/** Bytes that the view reads at a time. */
 const BLOCK_BYTES = 2 ** 20;
 
-/** Which bytes of the content may be others than zeros: all, where that is not known. */
 function writtenIn(path: string): (from: number, to: number) => boolean {
   const sums = ifThere(() => Deno.readFileSync(`${path}.sums`));
   return sums === undefined ? () => true : (from, to) => isWritten(sums, { from, to });
 }
 
 /**
- * The bytes that survived in the SCM of `host`; undefined where it has no SCM file.
+ * Undefined where the host has no SCM file.
  * @param directory of the run: `scm/<host>.scm`, and `faults.jsonl` where power failed.
  * @param options.held writes in its card, see {@link heldFor}.
  */

@@ -1,4 +1,3 @@
-/** One operation as a ladder: from a scenario that runs in this process, or from a traced run. */
 import type { RunFile } from "../../fabric/rack/assembly/run_file.ts";
 import { oneOf, refusal } from "../../fabric/rack/plan/problem.ts";
 import { accessesOf, accessLadderOf } from "../../fabric/trace/access_ladder.ts";
@@ -19,22 +18,19 @@ import { programLog } from "./program_log.ts";
 import { readRunFile } from "./run_directory.ts";
 import { runSimulated } from "./run_variant.ts";
 
-/** Steps of operations, and the rack that was traced. */
 export interface Trace {
   readonly lines: readonly TraceLine[];
   readonly plan: RunFile["plan"];
-  /** The variant, or the run. */
   readonly label: string;
 }
 
-/** Size of the data where neither the scenario nor the options name a file. */
+/** Where neither the scenario nor the options name a file. */
 export const TRACED_BYTES = 64 * 1024;
 
 /** Runs and traces the one rack of a scenario and its options. @throws Refusal */
 export async function traceScenario(
   scenario: ScenarioSource,
   { onLog, ...options }: PrepareOptions & {
-    /** Called with each line that a program logs, in the order of virtual time. */
     readonly onLog?: (text: string) => void;
   },
 ): Promise<Trace> {
@@ -66,13 +62,12 @@ export async function traceScenario(
   }
 }
 
-/** Chooses one of a run's variants. */
 export interface VariantChoice {
   readonly method?: string;
   readonly ddio?: string;
 }
 
-/** Reads the recorded steps of a run. @throws Refusal where there are none. */
+/** The recorded steps of a run. @throws Refusal where there are none. */
 export async function traceOfRun(run: string, choice: VariantChoice): Promise<Trace> {
   const { id, path } = await findRun(run);
   const directory = variantOf({ id, path }, choice);
@@ -83,7 +78,7 @@ export async function traceOfRun(run: string, choice: VariantChoice): Promise<Tr
   return { lines, plan: file.plan, label: directory.slice(path.length + 1) || id };
 }
 
-/** The steps of a run or a variant by its directory, by time; none where it was not traced. @throws DamagedFileError */
+/** By time; none where the run or variant was not traced. @throws DamagedFileError */
 export function tracedIn(directory: string): TraceLine[] {
   return linesIn(`${directory}/trace`);
 }
@@ -91,15 +86,14 @@ export function tracedIn(directory: string): TraceLine[] {
 function linesIn(folder: string): TraceLine[] {
   const all = [...ifThere(() => [...Deno.readDirSync(folder)]) ?? []].flatMap(({ name }) => {
     const path = `${folder}/${name}`;
-    // The last line may be incomplete where a process was killed. Of one in a container there may be no file yet.
+    // A killed process leaves an incomplete last line, one in a container perhaps no file yet.
     const lines = (textIfThere(path) ?? "").split("\n").slice(0, -1);
     return lines.map((line, i) => jsonIn<TraceLine>(line, `${path}:${i + 1}`));
   });
-  // Stable sort: each device's lines keep their order.
+  // Stable: each device's lines keep their order.
   return all.sort((x, y) => x.time - y.time);
 }
 
-/** @throws Refusal for an unknown variant. */
 function variantOf(run: { id: string; path: string }, { method, ddio }: VariantChoice): string {
   const names = [...Deno.readDirSync(run.path)].map(({ name }) => name).sort();
   if (names.includes("run.json")) return run.path;
@@ -146,7 +140,6 @@ export function operationIn(
     : refusal("--operation", { found: `${index}: there are ${all.length}${by}, from 0 on` });
 }
 
-/** The ladder as a JSON document. */
 export function ladderDocument({ plan, label }: Trace, ladder: Ladder) {
   const { operation, columns, rows, conclusion, figure, costs } = ladder;
   const { node, connection, number, startPs } = operation;

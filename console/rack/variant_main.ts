@@ -1,6 +1,6 @@
 /**
- * A process that runs variants in itself, one after the other, and judges each: its jobs come from
- * `variant_pool.ts`. Own programs are run by a process of theirs, as always.
+ * Runs and judges variants one after the other: its jobs come from `variant_pool.ts`. Own programs
+ * run in a process of theirs.
  */
 import { LOG_TOPIC } from "../../nodes/host/cpu/log_text.ts";
 import type { Life } from "../checks/lives.ts";
@@ -18,14 +18,11 @@ export interface VariantJob {
     RunOptions,
     "run" | "directory" | "trace" | "observe" | "check" | "delayMsMax"
   >;
-  /** Check the claims of methods as if they were promises. */
   readonly claims: boolean;
 }
 
-/** A variant that was judged, without its files. */
 export interface VariantAnswer extends Omit<JudgedVariant, "one" | "outcome"> {
   readonly outcome: Omit<Outcome, "record">;
-  /** Of its record, where there is one. */
   readonly seen: {
     readonly reports: readonly ReportSeen[];
     readonly lives: readonly (readonly [string, readonly Life[]])[];
@@ -38,7 +35,8 @@ async function runVariant(
 ): Promise<VariantAnswer> {
   const outcome = await runSimulated(one, {
     ...run,
-    // With a signal the rack lets the event loop run: only so this process hears that the command has ended.
+    // With a signal the rack lets the event loop run, in which this process hears that the command
+    // has ended.
     signal: new AbortController().signal,
     onProgress: (node, topic, value) => {
       if (topic === "progress" || topic === LOG_TOPIC) tell([node, topic, value]);

@@ -1,4 +1,3 @@
-/** Runs and judges variants in processes that each have a whole rack, and that take up one after the other. */
 import { commandFlags, LARGE_HEAP } from "../base/v8_flags.ts";
 import type { JudgedVariant } from "../reports/run_checks.ts";
 import { WorkerPool } from "./own/worker_pool.ts";
@@ -17,7 +16,6 @@ export class VariantPool {
     this.#directory = directory;
   }
 
-  /** Has the process of a lane run and judge a variant. @throws RackError, and the signal's reason. */
   async run(
     lane: number,
     { one, run, claims, signal }: {

@@ -6,25 +6,23 @@ import { oneOf, type Refusal, refusal } from "../../fabric/rack/plan/problem.ts"
 import { DamagedFileError, ifThere, jsonIfThere, writeWhole } from "../base/files.ts";
 import { variantsOf } from "../reports/run_summary.ts";
 
-/** With the run file and the orders of before {@link at}, all that the state of the rack follows from. */
+/** The state of the rack follows from it, with the run file and the orders of before {@link at}. */
 export interface Checkpoint {
   readonly name: string;
   /** Everything before this instant has happened, and nothing else. */
   readonly at: Time;
   /** Wall time, ISO 8601. */
   readonly taken: string;
-  /** Number of events of all devices. */
   readonly events: number;
-  /** Digest of each device, of its events before {@link at}; without those of which none is known. */
+  /** Of the events of each device before {@link at}; without devices of which none is known. */
   readonly nodes: ReadonlyArray<readonly [node: string, digest: string]>;
-  /** Of the rack; null where a device has lost its power at the instant itself: none is known before it. */
+  /** Null where a device has lost its power at the instant itself: none is known before it. */
   readonly digest: string | null;
   /**
-   * The record of power and cables: a failure that comes later may be dated before the instant at which the rack
-   * stood, and is not part of it.
+   * A failure that comes later may be dated before the instant at which the rack stood, and is not
+   * part of it.
    */
   readonly faults: readonly Recorded[];
-  /** Power failures that orders had added to the plan. */
   readonly planned: readonly FaultPlan[];
 }
 
@@ -38,14 +36,14 @@ export function checkName(name: string): string {
   throw refusal("The checkpoint's name", { found: `"${name}"`, expected: NAME_EXPECTED });
 }
 
-/** The checkpoints of a run, or of one of its variants, by their instants. @throws DamagedFileError */
+/** Of a run, or of one of its variants, by their instants. @throws DamagedFileError */
 export function checkpointsIn(directory: string): Checkpoint[] {
   return namesIn(directory).flatMap((name) => readIfThere(directory, name) ?? []).sort((x, y) =>
     x.at - y.at || (x.name < y.name ? -1 : 1)
   );
 }
 
-/** Names of a run's checkpoints, with the variant's before them where it has several: `ddio_on/c1`. */
+/** With the variant's name before them where the run has several: `ddio_on/c1`. */
 export function checkpointNames(path: string): string[] {
   const variants = variantsOf(path);
   if (variants.length === 0) return namesIn(path);
@@ -60,7 +58,10 @@ function namesIn(directory: string): string[] {
     .sort();
 }
 
-/** Deletes a checkpoint, also one that is damaged. @throws Refusal where there is none of that name. */
+/**
+ * Deletes a checkpoint, also one that is damaged.
+ * @throws Refusal where there is none of that name.
+ */
 export function deleteCheckpoint(directory: string, name: string): void {
   const isDeleted = NAME.test(name) && ifThere(() => {
     Deno.removeSync(pathOf(directory, name));
@@ -82,7 +83,7 @@ function unknown(directory: string, name: string): Refusal {
   return refusal("The checkpoint", { found: `"${name}"`, expected });
 }
 
-/** A name that the run has not given yet: `c1`, `c2` … */
+/** The first free of `c1`, `c2` … */
 export function newName(directory: string): string {
   const names = new Set(namesIn(directory));
   let number = 1;

@@ -1,6 +1,6 @@
 /**
- * A replay of a run, which is asked for any instant of it: this process's end of `main.ts`. The
- * process that replays loads the user's own programs, so it may read nothing once they are there.
+ * This process's end of `main.ts`. The process that replays loads the user's own programs, so it
+ * may read nothing once they are there.
  */
 import { fromFileUrl, projectFile } from "../base/paths.ts";
 import { RackError } from "../base/rack_error.ts";
@@ -36,7 +36,6 @@ import type { ReplayTarget } from "./source.ts";
 
 export interface ReplayOptions {
   readonly onProgress?: ((progress: ReplayProgress) => void) | undefined;
-  /** Ends the process; {@link Replay.open} then rejects with the signal's reason. */
   readonly signal?: AbortSignal | undefined;
   /** A run as it has been read, with which a replay does not go on; default: it is read. */
   readonly source?: ReplaySource;
@@ -59,9 +58,7 @@ export class Replay {
   #count = 0;
   #head: ReplayHead;
   #read = noneRead();
-  /** Several pages ask for the present at once. */
   readonly #toPresent = inTurns(() => this.#goOn());
-  /** Why it answers no more. */
   #end: RackError | undefined;
   #isThere = true;
 
@@ -95,8 +92,8 @@ export class Replay {
 
   /**
    * Replays a run to its end, or as far as its rack has come that is up.
-   * @throws Refusal for an unknown run, or one that cannot be replayed exactly; RackError where the replay is another
-   * run, with the device and the instant; the signal's reason.
+   * @throws Refusal for an unknown run, or one that cannot be replayed exactly; RackError where the
+   * replay is another run, with the device and the instant; the signal's reason.
    */
   static async open(target: ReplayTarget, options: ReplayOptions = {}): Promise<Replay> {
     const { signal } = options;
@@ -121,7 +118,7 @@ export class Replay {
     }
   }
 
-  /** Goes on to the present instant of a rack that is up. @returns how far it is now. */
+  /** Goes on to the present instant of a rack that is up; returns how far it is now. */
   async advance(): Promise<Timeline> {
     if (this.#head.isLive) await this.#toPresent();
     return await this.timeline();
@@ -140,7 +137,6 @@ export class Replay {
     if (isLive && until !== null && at >= until) await this.#toPresent();
   }
 
-  /** Why it is not known where the run ended; "" where it is. */
   get unknownEnd(): string {
     return this.#head.unknownEnd;
   }
@@ -153,29 +149,25 @@ export class Replay {
     return this.ask("timeline");
   }
 
-  /** Events in spans of virtual time. */
   density(query: DensityQuery = {}): Promise<Density> {
     return this.ask("density", query);
   }
 
-  /** The rack at an instant. */
   async snapshot(at: Time, query: SnapshotQuery = {}): Promise<Snapshot> {
     await this.#reach(at);
     return await this.ask("snapshot", at, query);
   }
 
-  /** Lines of a host's SCM at an instant. */
   async memory(at: Time, query: MemoryQuery & { readonly host: string }): Promise<MemoryView> {
     await this.#reach(at);
     return await this.ask("memory", at, query);
   }
 
-  /** A range of a host's SCM in parts, of which one may ask for a closer look. */
+  /** A range of a host's SCM in parts, for a closer look at one. */
   memoryMap(at: Time, query: MemoryMapQuery & { readonly host: string }): Promise<MemoryMap> {
     return this.ask("memoryMap", at, query);
   }
 
-  /** The loss by a power cut of these devices at an instant. */
   async loss(at: Time, nodes: readonly string[]): Promise<Loss> {
     await this.#reach(at);
     return await this.ask("loss", at, nodes);
@@ -185,7 +177,6 @@ export class Replay {
     return this.ask("operations", query);
   }
 
-  /** @param index of the operation: {@link OperationRow.index}. */
   ladder(index: number): Promise<LadderDocument> {
     return this.ask("ladder", index);
   }
@@ -194,7 +185,7 @@ export class Replay {
     return this.ask("eventsAround", query);
   }
 
-  /** The step that fits; null where there is none. */
+  /** Null where no step fits. */
   async find(query: FindQuery): Promise<EventRow | null> {
     await this.#reach(query.atPs ?? Infinity);
     return await this.ask("find", query);
@@ -210,13 +201,11 @@ export class Replay {
     return await answer.promise;
   }
 
-  /** Ends the process; returns when it is gone. */
   async close(): Promise<void> {
     this.#fail(new RackError("The replay was closed"));
     if (this.#isThere) this.#child.kill("SIGKILL");
     await this.#child.status;
     await this.#input.abort().catch(() => {});
-    // The spool of a process that has not taken it.
     await Deno.remove(this.#spool).catch(() => {});
   }
 
@@ -235,7 +224,6 @@ export class Replay {
     await opened.promise;
   }
 
-  /** Returns when the process has taken it, or has ended; the end is reported instead. */
   async #send(request: ReplayRequest): Promise<void> {
     await this.#input.write(framed(request)).catch(() => {});
   }

@@ -1,4 +1,3 @@
-/** Two runs beside each other: the first event at which they differ, and figures at their ends. */
 import type { Replay } from "./client.ts";
 import type { Comparison, EventRow, FigureDifference, FirstDifference } from "../api/replay.ts";
 import type { Time } from "../../fabric/base/time.ts";
@@ -7,7 +6,7 @@ const EVENTS_MOST = 20;
 
 type Sample = readonly [at: Time, events: number, digest: string];
 
-/** @param here, there may be replays of one run. */
+/** @param here may be of the same run as `there`. */
 export async function compareRuns(here: Replay, there: Replay): Promise<Comparison> {
   const [x, y] = await Promise.all([here.ask("end"), there.ask("end")]);
   const brief = ({ digest, endPs, events }: typeof x) => ({ digest, endPs, events });
@@ -41,7 +40,6 @@ async function firstDifference(here: Replay, there: Replay): Promise<FirstDiffer
   return null;
 }
 
-/** The span in which two runs part: they were equal at its begin. */
 function partingOf(ours: readonly Sample[], theirs: readonly Sample[]): [from: Time, to: Time] {
   const known = new Map(theirs.map(([at, , digest]) => [at, digest]));
   let from = 0;
@@ -60,7 +58,6 @@ function isEqual(x: Digests, y: Digests): boolean {
   return differing(x, y).length === 0;
 }
 
-/** Devices whose digests differ; all where one of the two is unknown. */
 function differing(x: Digests | undefined, y: Digests | undefined): string[] {
   const [ours, theirs] = [new Map(x), new Map(y)];
   const names = new Set([...ours.keys(), ...theirs.keys()]);
@@ -68,7 +65,6 @@ function differing(x: Digests | undefined, y: Digests | undefined): string[] {
 }
 
 async function rowsAt(replay: Replay, at: Time): Promise<readonly EventRow[]> {
-  // The run may have ended before.
   const events = await replay.events({ at, before: 0, after: EVENTS_MOST }).catch(() => undefined);
   return (events?.rows ?? []).filter(({ time }) => time === at);
 }
@@ -87,7 +83,6 @@ function figuresOf(ours: Counters, theirs: Counters): FigureDifference[] {
   return figures.sort((x, y) => weightOf(y) - weightOf(x));
 }
 
-/** The difference as a share of the larger one. */
 function weightOf({ here, there }: FigureDifference): number {
   const x = here ?? 0, y = there ?? 0;
   return Math.abs(x - y) / Math.max(Math.abs(x), Math.abs(y));

@@ -1,4 +1,3 @@
-/** Answers queries on a recorded run from a {@link Recording}, as `types.ts` defines them. */
 import { sleep } from "../../fabric/bus/wall_time.ts";
 import { Simulator } from "../../fabric/partition/simulator.ts";
 import { formatTime, NEVER, type Time } from "../../fabric/base/time.ts";
@@ -42,12 +41,10 @@ import type { ReplayProgress } from "./job.ts";
 
 const TURN_MS = 50;
 const PROMISES_MOST = 20_000;
-/** Orders, and reports, of a time line: each of an hour of orders would make it megabytes, read anew at each. */
+/** Of orders, and of reports, in a time line: it is read anew at each change. */
 const ROWS_MOST = 1_000;
-/** Events that are replayed anew for an instant in some tenths of a second. */
 const EXACT_EVENTS = 20_000;
 
-/** A second replay that keeps nothing, for the state of devices at an instant. */
 interface Follower {
   readonly simulator: Simulator;
   at: Time;
@@ -62,7 +59,6 @@ export class ReplayEngine {
   #follower: Follower | undefined;
 
   readonly #options: RecordingOptions;
-  /** An earlier stretch of a run, with details that the recording of all of it no longer keeps. */
   #stretch: Recording | undefined;
   #onProgress: (progress: ReplayProgress) => void = () => {};
 
@@ -93,10 +89,7 @@ export class ReplayEngine {
     for (const known of this.#known.splice(0)) this.#compare(known);
   }
 
-  /**
-   * A later state of the run can be reached from here: no fault has come, and no order before the instant that this
-   * replay stands at.
-   */
+  /** No fault has come since, and no order before the instant that this replay stands at. */
   canExtend(job: ReplayJob): boolean {
     const { plan, orders } = this.#job;
     const countOf = ({ faults, linkFaults = [] }: ReplayJob["plan"]) =>
@@ -109,7 +102,7 @@ export class ReplayEngine {
   async extend(job: ReplayJob, onProgress: (progress: ReplayProgress) => void): Promise<void> {
     const { reached } = this.#recording;
     this.#recording.extend(job);
-    // Older digests were compared, or were passed before the run reported them.
+    // Older ones were compared, or were passed before the run reported them.
     this.#known = job.known.filter(({ at }) => at === null || at > reached)
       .sort((x, y) => (x.at ?? Infinity) - (y.at ?? Infinity));
     this.#follower = this.#stretch = undefined;
@@ -118,9 +111,8 @@ export class ReplayEngine {
   }
 
   /**
-   * The details around an instant: those of the first pass where it still has them, else of another pass, which
-   * continues or begins anew, and ends behind the instant.
-   * @param from where possible, details from here on.
+   * From the first pass where it still has the details, else from another pass, which ends behind
+   * the instant. @param from where possible, details from here on.
    */
   async #around(at: Time, from: Time = at): Promise<Recording> {
     const all = this.#recording;
@@ -188,7 +180,6 @@ export class ReplayEngine {
     };
   }
 
-  /** The instant after the last event. */
   get #endPs(): Time {
     return this.#recording.simulator.now + 1;
   }
@@ -284,7 +275,6 @@ export class ReplayEngine {
     return { hasPower, life, since: hasPower ? from : to };
   }
 
-  /** A replay that stands at `at`; undefined where that would take too long, unless `exact` asks for it. */
   #followTo(at: Time, exact: boolean | undefined): Follower | undefined {
     if (exact === false) return undefined;
     const known = this.#follower;
@@ -407,7 +397,7 @@ export class ReplayEngine {
     if (problem !== undefined) throw refusal("", problem);
     const finder = new StepFinder(query);
     for (let from = query.after === undefined ? 0 : query.after + 1;;) {
-      // The steps of the instant itself are those of a pass that has gone beyond it.
+      // The instant's own steps come with a pass that has gone beyond it.
       const around = await this.#around(from + 1, from), found = finder.findIn(around, from);
       const isAll = around === this.#recording || around.reached >= (query.atPs ?? NEVER);
       if (found !== null || isAll) return found;
@@ -415,12 +405,11 @@ export class ReplayEngine {
     }
   }
 
-  /** Digests by number of events, for a comparison: instants that two runs with one past share. */
+  /** For a comparison, by number of events: instants that two runs with one past share. */
   digests(): [at: Time, events: number, digest: string][] {
     return this.#recording.samples.map(({ at, events, digest }) => [at, events, digest]);
   }
 
-  /** Digest of each device, and their number of events, before an instant. */
   digestsAt(
     at: Time,
   ): { readonly nodes: [node: string, digest: string][]; readonly events: number } {
@@ -433,7 +422,6 @@ export class ReplayEngine {
     return { nodes: simulator.nodes(), events: simulator.events };
   }
 
-  /** Digest of each device after each instant in [from, to) with an event. */
   digestsIn(from: Time, to: Time): [at: Time, digests: [node: string, digest: string][]][] {
     const { simulator } = this.#newFollower();
     simulator.run(from);
@@ -465,7 +453,6 @@ function latestOf<T>(rows: readonly T[]): readonly T[] {
   return rows.slice(-ROWS_MOST);
 }
 
-/** Reports progress, and yields to other work, during a pass. */
 class Turns {
   readonly #onProgress: (progress: ReplayProgress) => void;
   readonly #endPs: Time | null;

@@ -1,4 +1,3 @@
-/** Events around an instant: steps, frames, notes, reports, power, cables and orders in one list. */
 import { EVENTS } from "../api/replay_terms.ts";
 import type { TimedRecord } from "../../fabric/audit.ts";
 import { matcherOf } from "../../fabric/trace/predicate.ts";
@@ -14,7 +13,6 @@ import type {
 } from "../api/replay.ts";
 import type { Time } from "../../fabric/base/time.ts";
 
-/** Rows that a run has few of, made once. */
 export interface Ticks {
   readonly faults: readonly FaultTick[];
   readonly orders: readonly OrderTick[];
@@ -29,7 +27,6 @@ export function eventsAround(recording: Recording, ticks: Ticks, query: EventsQu
   const { at, node, kinds } = query, { detailFrom } = recording;
   const before = Math.min(EVENTS.most, query.before ?? EVENTS.usual),
     after = Math.min(EVENTS.most, query.after ?? EVENTS.usual);
-  // Only a part of the earlier rows is known.
   const isWanted = (row: EventRow) =>
     row.time >= detailFrom && (node === undefined || row.node === node) &&
     (kinds === undefined || kinds.includes(row.kind));
@@ -45,7 +42,7 @@ export function eventsAround(recording: Recording, ticks: Ticks, query: EventsQu
   return { rows, split: first.length };
 }
 
-/** Counts steps in the order in which they happened, and ends with the one that is looked for. */
+/** Counts steps in the order in which they happened, up to the one that is looked for. */
 export class StepFinder {
   readonly #isMeant: ReturnType<typeof matcherOf>;
   readonly #to: Time;
@@ -57,7 +54,6 @@ export class StepFinder {
     this.#left = predicate.count ?? 1;
   }
 
-  /** Searches a recording's steps from an instant on. @returns the wanted one. */
   findIn({ steps }: Recording, from: Time): EventRow | null {
     const end = steps.countBefore(this.#to);
     for (let i = steps.countBefore(from); i < end; i++) {
@@ -219,7 +215,6 @@ function noteText(note: TimedRecord["note"]): string {
 
 const TEXT_MOST = 300;
 
-/** One line of plain data. */
 export function textOfValue(value: unknown): string {
   const text = JSON.stringify(value, (_, each) => {
     return each instanceof Uint8Array ? `${each.length} B` : each;

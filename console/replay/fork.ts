@@ -1,6 +1,6 @@
 /**
- * A fork of a run: the run as it was, with its recorded faults and orders, up to an instant at which the power of a
- * host is cut instead. Nothing of the run, nor of a rack that is up, is touched.
+ * A run up to an instant at which the power of a host is cut instead. Nothing of the run, nor of a
+ * rack that is up, is touched.
  */
 import { formatTime, type Time } from "../../fabric/base/time.ts";
 import { oneOf, refusal } from "../../fabric/rack/plan/problem.ts";
@@ -16,7 +16,6 @@ import {
 
 export interface ForkedCut {
   readonly host: string;
-  /** The power is cut before anything that happens here. */
   readonly at: Time;
 }
 
@@ -25,11 +24,9 @@ export interface ForkedVerdict {
   readonly seed: number;
   readonly run: string;
   readonly variant: string;
-  /** `safe` is about this instant. */
   readonly verdict: Verdict;
 }
 
-/** An exploration of one instant. */
 export function cutOptions(
   { host, at }: ForkedCut,
   { claims }: { readonly claims: boolean },
@@ -38,14 +35,15 @@ export function cutOptions(
 }
 
 /**
- * Cuts the power of a host at one instant of a run, with everything that caches may have written back by then.
- * @throws Refusal for a run, host or instant that is not there, and for a run that cannot be replayed exactly.
+ * Cuts the power of a host at one instant of a run, with everything that caches may have written
+ * back by then.
+ * @throws Refusal for a run, host or instant that is not there, and for a run that cannot be
+ * replayed exactly.
  */
 export async function exploreRunAt(
   target: ReplayTarget,
   { host, at }: ForkedCut,
   { claims = false, stopped, onProgress = () => {} }: {
-    /** Judge what methods claim as though it were promised. */
     readonly claims?: boolean;
     readonly stopped?: () => boolean;
     readonly onProgress?: (progress: ExploreProgress) => void;

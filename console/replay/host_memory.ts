@@ -1,4 +1,6 @@
-/** One host's SCM at an instant of a recorded run, line by line, with the place of the newest copy of each byte. */
+/**
+ * One host's SCM at an instant of a recorded run, with the place of the newest copy of each byte.
+ */
 import type { Time } from "../../fabric/base/time.ts";
 import type { HostPlan } from "../../fabric/rack/plan/plan.ts";
 import { cardsKeepWrites, survives } from "../../fabric/rack/plan/persistence_domain.ts";
@@ -6,22 +8,19 @@ import type { Life } from "../checks/lives.ts";
 import { isSame, WORD_BYTES } from "../explore/choices.ts";
 import { LINE_BYTES, Overlay, type Readable } from "../explore/history.ts";
 import type { DeclaredWrite, MemoryRecord, Passage } from "./memory_record.ts";
-import type { Place } from "../api/replay_terms.ts";
+import type { CopyPlace } from "../api/replay_terms.ts";
 import type { WriteRef, WriteStanding } from "../api/replay.ts";
 
 const PAGE_BYTES = 4_096;
-/** More lines than a write queue has. */
 const QUEUED_MOST = 4_096;
 
-/** Bytes [from, to) of a line with one place. */
 export interface Piece {
   readonly from: number;
   readonly to: number;
-  readonly place: Place;
+  readonly place: CopyPlace;
   readonly survives: boolean;
   readonly since: Time;
   readonly write: DeclaredWrite | undefined;
-  /** The host's card that holds it, if one does. */
   readonly card?: string | undefined;
 }
 
@@ -34,22 +33,20 @@ export interface Line {
 export interface HostAt {
   readonly config: HostPlan;
   readonly lives: readonly Life[];
-  /** Its card goes on for so long when the host has lost its power (`wsp`). */
+  /** How long its card goes on when the host has lost its power (`wsp`). */
   readonly noticePs: Time;
   readonly at: Time;
 }
 
 export class HostMemory {
   readonly at: Time;
-  /** The host's life at the instant; undefined without power. */
+  /** Undefined without power. */
   readonly life: Life | undefined;
   readonly #record: MemoryRecord;
   readonly #config: HostPlan;
   readonly #noticePs: Time;
-  /** Bytes under way to memory. */
   readonly #passages: readonly Passage[];
   readonly #open: ReadonlySet<DeclaredWrite>;
-  /** By line: when the controller took it last, and until when it holds it. */
   readonly #queued = new Map<number, { readonly at: Time; readonly until: Time }>();
 
   constructor(record: MemoryRecord, { config, lives, noticePs, at }: HostAt) {
@@ -79,7 +76,6 @@ export class HostMemory {
     }
   }
 
-  /** Offsets of the lines whose newest copy a power failure may lose. */
   openLines(): number[] {
     if (this.life === undefined) return [];
     const lines = new Set(this.#record.lines.dirtyLines(this.at));
@@ -93,8 +89,8 @@ export class HostMemory {
   }
 
   /**
-   * Pages of [from, to) with written bytes: for each line in it the time at which it last became durable (0: never);
-   * -1 for a line without written bytes, or not in [from, to).
+   * Pages of [from, to) with written bytes: by line, when it last became durable (0: never); -1 for
+   * a line without written bytes, or not in [from, to).
    */
   *pagesIn(from: number, to: number): Generator<{ page: number; lines: Float64Array }> {
     const { lines: log } = this.#record, open = Map.groupBy(this.openLines(), pageOf);
@@ -114,7 +110,7 @@ export class HostMemory {
     }
   }
 
-  /** Offsets of the first `most` written lines in [from, to), and how many follow. */
+  /** The first `most` written lines in [from, to); `more` follow. */
   linesIn(from: number, to: number, most: number): { lines: number[]; more: number } {
     const found: number[] = [];
     let more = 0;
@@ -133,7 +129,6 @@ export class HostMemory {
     return this.#record.writesIn(from, to).filter(({ issuedAt }) => issuedAt < this.at);
   }
 
-  /** SCM as a power failure now leaves it. */
   left(): Readable {
     const { lines } = this.#record, { at } = this;
     const durable: Readable = {
@@ -215,8 +210,8 @@ export class HostMemory {
   }
 
   /**
-   * Writes under way to a line, and the latest of the others that have left their bytes in it: an earlier one whose
-   * bytes are all those of a later one, too, is left out. Oldest first.
+   * Oldest first: writes under way to a line, and the latest of the others that have left their
+   * bytes in it. An earlier one whose bytes are all those of a later one, too, is left out.
    */
   #latestIn(line: number, seen: Uint8Array): DeclaredWrite[] {
     const found: DeclaredWrite[] = [], isTaken = new Uint8Array(LINE_BYTES);
@@ -227,7 +222,7 @@ export class HostMemory {
       }
       const { landing } = write, from = Math.max(landing.offset, line) - line;
       const to = Math.min(landing.end, line + LINE_BYTES) - line;
-      // Memory that was overwritten repeatedly is not read back as often.
+      // Not read back for each of many writes over one place.
       const isCovered = isTaken.subarray(from, to).every((taken) => taken === 1);
       if (isCovered || !holds(seen, line, landing)) continue;
       isTaken.fill(1, from, to);
@@ -236,7 +231,7 @@ export class HostMemory {
     return found.reverse();
   }
 
-  /** The place of a line without writes under way. @param since when it became durable. */
+  /** @param since when the line became durable. */
   resting(line: number, since: Time): Omit<Cell, "write"> {
     const queued = this.#queued.get(line);
     // Bytes that survive in a cache are durable before the controller has them.
@@ -270,7 +265,7 @@ export class HostMemory {
 }
 
 interface Cell {
-  place: Place;
+  place: CopyPlace;
   survives: boolean;
   since: Time;
   write: DeclaredWrite | undefined;
@@ -294,7 +289,6 @@ function touches(line: number, { offset, end }: Extent): boolean {
   return offset < line + LINE_BYTES && end > line;
 }
 
-/** The bytes that a line and `part` share are equal. @param bytes from `line` on. */
 function holds(
   bytes: Uint8Array,
   line: number,

@@ -1,6 +1,7 @@
 /**
- * Every change of a host's SCM in a run, compactly: by page, so that a query for a line at an instant reads only its
- * page's changes. Bytes are copied into chunks without references, which the garbage collector does not scan.
+ * Every change of a host's SCM in a run, by page, so that a query for a line reads only its page's
+ * changes. Bytes are copied into chunks without references, which the garbage collector does not
+ * scan.
  */
 import type { Time } from "../../fabric/base/time.ts";
 import type { MemoryLog } from "../../nodes/host/memory/memory_log.ts";
@@ -10,40 +11,36 @@ import { ByteLog, Numbers } from "./log_arrays.ts";
 
 const PAGE_BYTES = 4_096;
 
-/** `durable`: bytes survive; `dirty`: a line has new bytes that do not; `clean`: they are durable. */
+/**
+ * `durable`: bytes survive; `dirty`: a line has new bytes that do not; `clean`: they are durable.
+ */
 type Kind = "durable" | "dirty" | "clean";
 const KINDS: readonly Kind[] = ["durable", "dirty", "clean"];
 
 export interface LineState {
-  /** As a power failure leaves it. */
   readonly durable: Uint8Array<ArrayBuffer>;
   /** When bytes of it last became durable; 0: never. */
   readonly durableAt: Time;
-  /** Its newest bytes, where a power failure loses some, and the time since when. */
+  /** The newest bytes, where a power failure loses some; since when. */
   readonly dirty: Uint8Array | undefined;
   readonly dirtyAt: Time;
 }
 
 export class LineLog implements Pick<MemoryLog, "durable" | "dirty" | "clean"> {
   readonly #at = new Numbers();
-  /** Kind, offset in the page and length of each change: see {@link whatOf}. */
   readonly #what = new Numbers(Uint32Array);
-  /** Place of the bytes among all that are kept. */
   readonly #place = new Numbers(Uint32Array);
   readonly #bytes = new ByteLog();
-  /** Page → its changes, oldest first. A change is of one page. */
   readonly #byPage = new Map<number, Numbers>();
-  /** Times in which lines were dirty: the line's number, from when, to when. */
   readonly #dirtyLine = new Numbers(Uint32Array);
   readonly #dirtyFrom = new Numbers();
   readonly #dirtyTo: Time[] = [];
-  /** Page → the effect of forgotten changes, with times as {@link writtenIn} has them. */
+  /** By page: the effect of forgotten changes, with times as {@link writtenIn} has them. */
   readonly #rest = new Map<
     number,
     { readonly bytes: Uint8Array; readonly durableAt: Float64Array }
   >();
   #restBytes = 0;
-  /** Dirty line → its open time, and its latest change. */
   readonly #openLines = new Map<number, { readonly span: number; change: number }>();
 
   durable(at: Time, offset: number, bytes: Uint8Array): void {
@@ -54,7 +51,7 @@ export class LineLog implements Pick<MemoryLog, "durable" | "dirty" | "clean"> {
     }
   }
 
-  /** A line that is written back has the bytes with which it became dirty: they are kept once. */
+  /** A written-back line has the bytes with which it became dirty: they are kept once. */
   #addDurable(at: Time, offset: number, bytes: Uint8Array): void {
     const open = bytes.length === LINE_BYTES ? this.#openLines.get(offset) : undefined;
     const place = open === undefined ? undefined : this.#place.at(open.change);
@@ -82,18 +79,19 @@ export class LineLog implements Pick<MemoryLog, "durable" | "dirty" | "clean"> {
     this.#openLines.delete(line);
   }
 
-  /** Dirty bytes are lost: another life begins. */
   beginLife(at: Time): void {
     for (const line of [...this.#openLines.keys()]) this.clean(at, line);
   }
 
-  /** Bytes of changes; the remainder of forgotten ones is as large as the written memory, and not counted. */
+  /**
+   * Of changes; what stays of forgotten ones is as large as the written memory, and not counted.
+   */
   get heldBytes(): number {
     return this.#bytes.heldBytes + 20 * this.#at.length + 20 * this.#dirtyTo.length -
       this.#restBytes;
   }
 
-  /** The log without changes before `at`, but with their effect; it replaces this one. */
+  /** This log without changes before `at`, but with their effect. */
   since(at: Time): LineLog {
     const log = new LineLog(), pages = new Map<number, number>();
     const dirty = this.dirtyLines(at).map((line) => ({ line, ...this.stateOf(line, at) }));
@@ -116,7 +114,6 @@ export class LineLog implements Pick<MemoryLog, "durable" | "dirty" | "clean"> {
     return log;
   }
 
-  /** Replaces the first changes of a page by their effect. */
   #settle(page: number, count: number): void {
     let rest = this.#rest.get(page);
     if (rest === undefined) {
@@ -132,12 +129,10 @@ export class LineLog implements Pick<MemoryLog, "durable" | "dirty" | "clean"> {
     }
   }
 
-  /** Pages of which anything was written, ascending. */
   pages(): number[] {
     return [...new Set([...this.#rest.keys(), ...this.#byPage.keys()])].sort((x, y) => x - y);
   }
 
-  /** Lines with bytes that a power failure at `at` loses. */
   dirtyLines(at: Time): number[] {
     const lines: number[] = [];
     const count = this.#dirtyFrom.countBelow(at);
@@ -147,7 +142,6 @@ export class LineLog implements Pick<MemoryLog, "durable" | "dirty" | "clean"> {
     return lines;
   }
 
-  /** Lines of a page that had been written by `at`. */
   linesOf(page: number, at: Time): number[] {
     const times = this.writtenIn(page, at);
     return Array.from(times, (time, i) => time < 0 ? -1 : page + LINE_BYTES * i)
@@ -155,8 +149,7 @@ export class LineLog implements Pick<MemoryLog, "durable" | "dirty" | "clean"> {
   }
 
   /**
-   * For each line of a page the time at which bytes of it last became durable; 0: they are dirty only; -1: none was
-   * written.
+   * By line, when bytes of it last became durable; 0: they are dirty only; -1: none was written.
    */
   writtenIn(page: number, at: Time): Float64Array {
     const times = this.#rest.get(page)?.durableAt.slice() ?? newTimes();
@@ -168,7 +161,7 @@ export class LineLog implements Pick<MemoryLog, "durable" | "dirty" | "clean"> {
     return times;
   }
 
-  /** Searches backwards from the instant, until all of the line is known. */
+  /** Searches backwards, until all of the line is known. */
   stateOf(line: number, at: Time): LineState {
     const durable = new Uint8Array(LINE_BYTES);
     const page = line - line % PAGE_BYTES, base = line - page;
@@ -226,7 +219,6 @@ export class LineLog implements Pick<MemoryLog, "durable" | "dirty" | "clean"> {
     };
   }
 
-  /** @param content bytes, at most a page, or the place of kept ones. @returns its index. */
   #add({ kind, at, offset, length }: Change, content: Uint8Array | number): number {
     const inPage = offset % PAGE_BYTES, page = offset - inPage;
     const index = this.#at.length;

@@ -1,9 +1,8 @@
-/** Numbers, bytes and rows in the order of their times, with what lies before an instant. */
 import type { Time } from "../../fabric/base/time.ts";
 
 const FIRST = 16, GROWTH = 1.5;
 
-/** A list of numbers that grows: eight bytes each, or four each of whole ones below 2^32. */
+/** Eight bytes each, or four each of whole ones below 2^32. */
 export class Numbers {
   readonly #Kind: typeof Float64Array | typeof Uint32Array;
   #values: Float64Array | Uint32Array | undefined;
@@ -27,7 +26,7 @@ export class Numbers {
     return this.#values![index]!;
   }
 
-  /** Number of values below `limit`; the values ascend. */
+  /** The values ascend. */
   countBelow(limit: number): number {
     let low = 0, high = this.length;
     while (low < high) {
@@ -47,13 +46,12 @@ export class Numbers {
     this.length = left.length;
   }
 
-  /** Takes a number from each value. */
   subtract(number: number): void {
     for (let i = 0; i < this.length; i++) this.#values![i]! -= number;
   }
 }
 
-/** Number of rows before `at`; their times ascend. */
+/** Times of the rows ascend. */
 export function countBefore(rows: readonly { readonly time: Time }[], at: Time): number {
   let low = 0, high = rows.length;
   while (low < high) {
@@ -66,14 +64,13 @@ export function countBefore(rows: readonly { readonly time: Time }[], at: Time):
 
 const CHUNK_BYTES = 1 << 20;
 
-/** Bytes that are kept one behind the other, in chunks that no collector looks into. */
+/** In chunks that no collector looks into. */
 export class ByteLog {
   readonly #chunks: (Uint8Array<ArrayBuffer> | undefined)[] = [];
-  /** Values before it are forgotten. */
   #begin = 0;
   #free = CHUNK_BYTES;
 
-  /** Room for at most a chunk. @returns its begin; {@link take} reports the used part. */
+  /** At most a chunk from `at` on; {@link take} reports the used part. */
   room(most: number): { readonly at: number; readonly bytes: Uint8Array<ArrayBuffer> } {
     if (this.#free + most > CHUNK_BYTES) {
       this.#chunks.push(new Uint8Array(CHUNK_BYTES));
@@ -87,7 +84,7 @@ export class ByteLog {
     this.#free += length;
   }
 
-  /** Copies bytes, at most a chunk. @returns their place. */
+  /** Copies at most a chunk; returns its place. */
   keep(bytes: Uint8Array): number {
     const { at, bytes: room } = this.room(bytes.length);
     room.set(bytes);
@@ -95,13 +92,11 @@ export class ByteLog {
     return at;
   }
 
-  /** @param place of {@link keep}. */
   read(place: number, length: number): Uint8Array<ArrayBuffer> {
     const at = place % CHUNK_BYTES;
     return this.#chunks[Math.floor(place / CHUNK_BYTES)]!.subarray(at, at + length);
   }
 
-  /** Forgets values before a place. */
   dropBefore(place: number): void {
     const last = Math.floor(place / CHUNK_BYTES);
     for (let i = Math.floor(this.#begin / CHUNK_BYTES); i < last; i++) this.#chunks[i] = undefined;

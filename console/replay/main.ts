@@ -1,7 +1,4 @@
-/**
- * The process of a replay: it reads the run's input files, gives up its rights, and only then loads the
- * user's own programs. Started and asked by `client.ts`; it ends with its parent.
- */
+/** The process of a replay; it ends with its parent, `client.ts`. */
 import type { SimulatedOrder } from "../../fabric/partition/simulator.ts";
 import { EXIT } from "../../fabric/base/exit.ts";
 import { Refusal } from "../../fabric/rack/plan/problem.ts";
@@ -62,7 +59,7 @@ async function main(): Promise<void> {
   Deno.exit(EXIT.done);
 }
 
-/** Where the client has made a file for this process alone: it loses its name at once, and goes with the process. */
+/** The client's file loses its name at once, and goes with the process. */
 function takeSpool(): Spool {
   const [path] = Deno.args;
   const file = Deno.openSync(path!, { read: true, write: true });

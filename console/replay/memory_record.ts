@@ -1,7 +1,3 @@
-/**
- * The history of one host's SCM, with writes under way: those that programs have declared, and those of the card over
- * the bus. Each is followed until its last byte is in memory.
- */
 import type { MemoryLog } from "../../nodes/host/memory/memory_log.ts";
 import { isSame } from "../explore/choices.ts";
 import { LINE_BYTES } from "../explore/history.ts";
@@ -12,21 +8,20 @@ import type { Spool } from "./spool.ts";
 
 const PAGE_BYTES = 4_096;
 
-/** Bytes for SCM, of which each line is in memory at some time. */
 export class Landing {
   readonly offset: number;
   readonly length: number;
-  /** When all of it was in memory; Infinity where it never was. */
+  /** Infinity: never. */
   doneAt: Time = Infinity;
   #bytes: Uint8Array | undefined;
-  /** Where the spool has the bytes, once they are not held here. */
   #place = 0;
   readonly #spool: Spool | undefined;
   #left: number;
-  /** 1 for lines that are in memory; undefined when all are. */
   #seen: Uint8Array | undefined;
 
-  /** @param spool takes the bytes when none of them is under way; undefined: they stay in memory. */
+  /**
+   * @param spool takes the bytes when none of them is under way; undefined: they stay in memory.
+   */
   constructor(offset: number, bytes: Uint8Array, spool?: Spool) {
     this.offset = offset;
     this.length = bytes.length;
@@ -44,19 +39,17 @@ export class Landing {
     return this.offset + this.length;
   }
 
-  /** Bytes that it holds itself. */
   get heldBytes(): number {
     return this.#bytes?.length ?? 0;
   }
 
-  /** All of it has arrived. */
   settle(): void {
     if (this.#spool === undefined || this.#bytes === undefined) return;
     this.#place = this.#spool.keep(this.#bytes);
     this.#bytes = undefined;
   }
 
-  /** Memory has `data` at `from`. @returns true if that was the last of it. */
+  /** Memory has `data` at `from`; true: that was the last of the landing. */
   land(at: Time, from: number, data: Uint8Array): boolean {
     const seen = this.#seen;
     if (seen === undefined) return true;
@@ -86,21 +79,18 @@ export class Landing {
   }
 }
 
-/** A write of the card over the bus, with its stations. */
 export interface Passage {
   readonly landing: Landing;
-  /** Which of the host's cards it is. */
   readonly card: string;
-  /** When the card had the frame; -1 where it was in none. */
+  /** When the card had the frame; -1: the bytes were in none. */
   readonly cardAt: Time;
-  /** When the card has it in hand for the bus, and when its first bit is on the bus. */
+  /** When the card has it in hand, and when its first bit is on the bus. */
   readonly sentAt: Time;
   readonly busAt: Time;
-  /** When all of it is at the processor. */
   readonly arrivesAt: Time;
 }
 
-/** A write that a program has declared; Infinity for unknown times. */
+/** Infinity: unknown times. */
 export interface DeclaredWrite {
   readonly by: string;
   readonly id: number;
@@ -117,7 +107,7 @@ export class MemoryRecord implements MemoryLog {
   lines = new LineLog();
   /** Lines that the memory controller took: when, which, until when they are in its queue. */
   queuedAt = new Numbers();
-  /** Its number: the offset by 64. */
+  /** The offset by 64. */
   queuedLine = new Numbers(Uint32Array);
   queuedUntil = new Numbers();
   passages: Passage[] = [];
@@ -125,10 +115,8 @@ export class MemoryRecord implements MemoryLog {
   #passedBytes = 0;
   #restQueued = 0;
   readonly #byPage = new Map<number, DeclaredWrite[]>();
-  /** Those that are not all in memory. */
   #open: Landing[] = [];
 
-  /** Bytes that it holds, roughly: those of passages are in the frames that brought them. */
   get heldBytes(): number {
     return this.lines.heldBytes + 20 * (this.queuedAt.length - this.#restQueued) +
       this.#passedBytes;
@@ -145,7 +133,6 @@ export class MemoryRecord implements MemoryLog {
     this.#open.push(write.landing);
   }
 
-  /** Writes that touch [from, to), in the order of their declaration. */
   writesIn(from: number, to: number): DeclaredWrite[] {
     const found = new Set<DeclaredWrite>();
     for (let page = from - from % PAGE_BYTES; page < to; page += PAGE_BYTES) {
@@ -156,7 +143,7 @@ export class MemoryRecord implements MemoryLog {
     return [...found];
   }
 
-  /** The same bytes of a declared write that is under way, which are kept in any case, or else `bytes`. */
+  /** The same bytes of a declared write under way, which are kept in any case, or else `bytes`. */
   declaredBytes(offset: number, bytes: Uint8Array): Uint8Array {
     const end = offset + bytes.length;
     const open = this.#open.find((each) => each.offset <= offset && end <= each.end);
@@ -190,7 +177,7 @@ export class MemoryRecord implements MemoryLog {
     this.queuedUntil.push(until);
   }
 
-  /** Forgets entries that do not affect any instant from `at` on. */
+  /** Forgets what affects no instant from `at` on. */
   forgetBefore(at: Time): void {
     this.lines = this.lines.since(at);
     this.passages = this.passages.filter(({ landing }) => landing.doneAt >= at);
@@ -198,7 +185,6 @@ export class MemoryRecord implements MemoryLog {
     this.#forgetQueued(at);
   }
 
-  /** The latest entry before `at` of each line stays. */
   #forgetQueued(at: Time): void {
     const { queuedAt, queuedLine, queuedUntil } = this, latest = new Map<number, number>();
     const end = queuedAt.countBelow(at);

@@ -1,4 +1,3 @@
-/** The memory of a host as lines, and what a power cut would lose of it. */
 import { formatTime, type Time } from "../../fabric/base/time.ts";
 import { persistence } from "../checks/persistence.ts";
 import type { TimedRecord } from "../../fabric/audit.ts";
@@ -21,7 +20,7 @@ import type {
   WriteRef,
   WriteStanding,
 } from "../api/replay.ts";
-import { PARTS, type Place, PLACES } from "../api/replay_terms.ts";
+import { COPY_PLACES, type CopyPlace, PARTS } from "../api/replay_terms.ts";
 
 const LINES_MOST = 4_096;
 const LOST_MOST = 1_000;
@@ -32,7 +31,6 @@ export function memoryView(
   memory: HostMemory,
   { host, from, to, bytes = false, touched }: MemoryQuery & {
     readonly host: string;
-    /** Writes of the whole run. */
     readonly touched: MemoryRecord | undefined;
   },
 ): MemoryView {
@@ -65,7 +63,7 @@ export function memoryView(
   };
 }
 
-/** Parts of one size, a multiple of a line: as many as are asked for, or a few less. */
+/** Of one size, a multiple of a line: as many as are asked for, or a few less. */
 export function memoryMap(
   memory: HostMemory,
   { host, from, to, parts = PARTS.usual }: MemoryMapQuery & { readonly host: string },
@@ -81,18 +79,18 @@ export function memoryMap(
       const line = page + LINE_BYTES * i;
       if (part === undefined || line >= part.to) {
         const begin = line - (line - first) % partBytes;
-        const byPlace = Object.fromEntries(PLACES.map((place) => [place, 0]));
-        const none = { lines: 0, lost: 0, torn: 0, byPlace: byPlace as Record<Place, number> };
+        const byPlace = Object.fromEntries(COPY_PLACES.map((place) => [place, 0]));
+        const none = { lines: 0, lost: 0, torn: 0, byPlace: byPlace as Record<CopyPlace, number> };
         found.push(part = { from: begin, to: begin + partBytes, ...none });
       }
       part.lines++;
-      const byPlace = part.byPlace as Record<Place, number>;
+      const byPlace = part.byPlace as Record<CopyPlace, number>;
       if (!open.has(line)) {
         byPlace[memory.resting(line, durableAt).place]++;
         continue;
       }
       const { pieces, torn } = memory.line(line);
-      byPlace[PLACES.find((place) => pieces.some((piece) => piece.place === place))!]++;
+      byPlace[COPY_PLACES.find((place) => pieces.some((piece) => piece.place === place))!]++;
       if (torn) part.torn++;
       if (pieces.some(({ survives }) => !survives)) part.lost++;
     }
@@ -100,7 +98,6 @@ export function memoryMap(
   return { at: memory.at, host, from, to, partBytes, parts: found };
 }
 
-/** Ranges of SCM that anything was written to in the run. */
 function touchedIn({ lines }: MemoryRecord): [from: number, to: number][] {
   const ranges: [number, number][] = [];
   for (const page of lines.pages()) {
@@ -111,18 +108,16 @@ function touchedIn({ lines }: MemoryRecord): [from: number, to: number][] {
   return ranges;
 }
 
-/** The effect of a cut on the memory of one host. */
 interface Cut {
   readonly nodes: ReadonlySet<string>;
   readonly host: string;
 }
 
-/** The cut loses bytes at that place which do not survive. */
 function takes({ nodes, host }: Cut, { place, write, card }: Piece, cards: Cards): boolean {
   if (nodes.has(host)) return true;
   if (place === "card" && card !== undefined) return nodes.has(card);
   if (place !== "in-flight") return false;
-  // With several cards in a host, the card of a write is unknown.
+  // Which of several cards has the write is not known.
   const isCut = (machine: string) =>
     nodes.has(machine) || (cards.get(machine) ?? []).some((name) => nodes.has(name));
   return isCut(host) || (write !== undefined && isCut(write.node));
@@ -130,7 +125,7 @@ function takes({ nodes, host }: Cut, { place, write, card }: Piece, cards: Cards
 
 type Cards = ReadonlyMap<string, readonly string[]>;
 
-/** The loss by a power cut of `nodes` at `at`. @param memoryOf a host's memory at that instant. */
+/** @param memoryOf a host's memory at the instant of the cut. */
 export function lossOf(
   recording: Recording,
   { at, nodes }: { readonly at: Time; readonly nodes: readonly string[] },
@@ -142,7 +137,10 @@ export function lossOf(
       node.kind === "host" ? [[node.name, node.config.rnics] as const] : []
     ),
   );
-  const byPlace = Object.fromEntries(PLACES.map((place) => [place, 0])) as Record<Place, number>;
+  const byPlace = Object.fromEntries(COPY_PLACES.map((place) => [place, 0])) as Record<
+    CopyPlace,
+    number
+  >;
   const byStanding = { posted: 0, visible: 0, claimed: 0, promised: 0, undeclared: 0 };
   const ranges: LostRange[] = [], broken: BrokenPromise[] = [], looked: string[] = [];
   let lostBytes = 0, keptPromisedBytes = 0;
@@ -197,8 +195,8 @@ function promisedBytes({ writes }: MemoryRecord, at: Time): number {
 }
 
 /**
- * Promises that the cut breaks, as the checker of runs finds them: of writes that touch lines whose newest
- * copy is not in memory. All others are there, or under later ones.
+ * As the checker of runs finds them: of writes that touch lines whose newest copy is not in memory.
+ * All others are there, or under later ones.
  */
 function brokenPromises(
   recording: Recording,
@@ -228,7 +226,7 @@ function brokenPromises(
   });
 }
 
-const PLACE_TEXTS: Readonly<Record<Place, string>> = {
+const PLACE_TEXTS: Readonly<Record<CopyPlace, string>> = {
   "in-flight": "on their way between the cards",
   card: "in the card",
   bus: "on the bus",
@@ -238,13 +236,12 @@ const PLACE_TEXTS: Readonly<Record<Place, string>> = {
   medium: "on the medium",
 };
 
-/** `A power cut of b at 12.3 us loses 8192 B: 4096 B in the cache, …. Nothing of it was promised.` */
 function textOf(loss: Omit<Loss, "text">): string {
   const { nodes, at, lostBytes, byPlace, byStanding, broken } = loss;
   const cut = `A power cut of ${nodes.join(", ")} at ${formatTime(at)}`;
   if (broken.length > 0) return `${cut} breaks a promise: ${broken[0]!.text}`;
   if (lostBytes === 0) return `${cut} loses no byte of SCM`;
-  const parts = PLACES.flatMap((place) => {
+  const parts = COPY_PLACES.flatMap((place) => {
     return byPlace[place] === 0 ? [] : [`${byPlace[place]} B ${PLACE_TEXTS[place]}`];
   });
   const standings: readonly WriteStanding[] = ["claimed", "visible"];

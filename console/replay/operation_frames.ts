@@ -1,6 +1,6 @@
 /**
- * Steps and frames of a stretch of a recorded run, as an observer would have seen them: so that the steps of an
- * operation find their frames as those of a capture do.
+ * Steps and frames of a stretch of a recorded run, as an observer of a capture would have seen
+ * them.
  */
 import { nodeIndexes } from "../../fabric/rack/plan/cabling.ts";
 import type { SeenEvent } from "../../fabric/capture/instants.ts";
@@ -9,16 +9,14 @@ import type { Time } from "../../fabric/base/time.ts";
 import type { Recording } from "./recording.ts";
 import type { Direction } from "./wire_record.ts";
 
-/** Limits of a stretch's steps, and of frames of a direction: enough for any one operation. */
 const STEPS_MOST = 20_000, FRAMES_MOST = 20_000;
 
 export interface SeenStretch {
   readonly events: readonly SeenEvent[];
-  /** Bytes of a frame, of which the first ones are kept. */
   readonly lengthOf: (head: Uint8Array<ArrayBuffer>) => number;
 }
 
-/** Observations in [from, to], in order. */
+/** In [from, to], in order. */
 export function seenIn(recording: Recording, from: Time, to: Time): SeenStretch {
   const { steps, job: { plan } } = recording;
   const places = nodeIndexes(plan.nodes);
@@ -53,12 +51,10 @@ export function seenIn(recording: Recording, from: Time, to: Time): SeenStretch 
 
 interface PassSeen {
   readonly node: string;
-  /** When the node acts on it. */
   readonly at: Time;
   readonly message: Omit<MessageSeen, "node">;
 }
 
-/** The frames of one direction, at both of its ends. */
 function* passesIn(
   { wire, job: { plan } }: Recording,
   direction: Direction,

@@ -1,4 +1,3 @@
-/** The operations of a run, and the ladder of one. */
 import { OPERATIONS } from "../api/replay_terms.ts";
 import { type FoundOperation, ladderOf, readTrace } from "../../fabric/trace/trace.ts";
 import { refusal } from "../../fabric/rack/plan/problem.ts";
@@ -10,9 +9,8 @@ import type { Recording } from "./recording.ts";
 import type { LadderDocument } from "../api/operations.ts";
 import type { OperationRow, Operations, OperationsQuery } from "../api/replay.ts";
 
-/** Steps before and after a ladder's first one among which its steps are looked for. */
 const STEPS_BEFORE = 50_000, STEPS_AFTER = 150_000;
-/** Frames are looked for so long before and after it: a receive is posted before, an object published after. */
+/** Around an operation, for its frames: a receive is posted before, an object published after. */
 export const AROUND_PS = 100 * PS_PER_US;
 
 /** Those that begin before `to` and end at `from` or later. */
@@ -40,7 +38,7 @@ export function operationAt(recording: Recording, index: number): FoundOperation
   throw refusal("operation", { found });
 }
 
-/** The ladder of an operation, of which the recording has the steps. */
+/** @param recording has the operation's steps. */
 export function ladderIn(recording: Recording, operation: FoundOperation): LadderDocument {
   const { steps, notes, job: { plan, variant, run } } = recording;
   const { from, until, startPs, last } = operation;
@@ -67,7 +65,6 @@ export function ladderIn(recording: Recording, operation: FoundOperation): Ladde
   return ladderDocumentOf(observed, ladderOf(readTrace(lines, plan), moved));
 }
 
-/** The place of a recorded step among all records: lines made of it keep it. */
 function orderOf(line: object): number | undefined {
   return "order" in line && typeof line.order === "number" ? line.order : undefined;
 }

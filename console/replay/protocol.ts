@@ -1,9 +1,7 @@
-/** Messages between a replay's process and its client: methods with arguments, answers by number. */
 import type { ReplayEngine } from "./engine.ts";
 import type { SimulatedOrder } from "../../fabric/partition/simulator.ts";
 import type { ReplayHead, ReplayProgress } from "./job.ts";
 
-/** Methods of the engine that a client may call. */
 export const METHODS = [
   "timeline",
   "density",
@@ -26,8 +24,8 @@ export type Arguments<M extends Method> = Parameters<ReplayEngine[M]>;
 export type Result<M extends Method> = Awaited<ReturnType<ReplayEngine[M]>>;
 
 /**
- * To the process: first the run to replay, then calls; for a rack that is up also its later state. Orders come before
- * the head of the message they belong to, in several frames, and each once.
+ * To the process: first the run to replay, then calls; for a rack that is up also its later state.
+ * Orders come once, in several frames before the head of the message they belong to.
  */
 export type ReplayRequest =
   | { readonly kind: "orders"; readonly orders: readonly SimulatedOrder[] }
@@ -39,7 +37,6 @@ export type ReplayRequest =
     readonly given: readonly unknown[];
   };
 
-/** From it. */
 export type ReplayReply =
   | { readonly kind: "progress"; readonly progress: ReplayProgress }
   | { readonly kind: "opened" }

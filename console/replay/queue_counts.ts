@@ -1,10 +1,9 @@
-/** Queues of a host as the notes of its programs show them. */
 import type { AuditRecord, TimedRecord } from "../../fabric/audit.ts";
 import type { QueueState } from "../api/replay.ts";
 
 type Counted = { -readonly [K in keyof QueueState]: QueueState[K] };
 
-/** A note that says no more than the content of queues. */
+/** True for a note of no more than queues. */
 export function isOfQueue({ kind }: AuditRecord): boolean {
   return kind === "posted" || kind === "completed";
 }
@@ -12,7 +11,6 @@ export function isOfQueue({ kind }: AuditRecord): boolean {
 export class QueueCounts {
   readonly #queues = new Map<string, Counted>();
 
-  /** @param before the counts to continue. */
   constructor(before?: QueueCounts) {
     if (before === undefined) return;
     for (const [key, queue] of before.#queues) this.#queues.set(key, { ...queue });

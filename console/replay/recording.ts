@@ -1,6 +1,6 @@
 /**
- * One pass over a run in this process, which keeps the data that queries about any instant need: steps, frames,
- * notes, memory, and samples of counters. None of it affects the run.
+ * One pass over a run in this process, which keeps what queries about any instant need. None of it
+ * affects the run.
  */
 import type { TimedRecord, WriteRecord, WritesRecord } from "../../fabric/audit.ts";
 import type { Observation } from "../../fabric/capture/observation.ts";
@@ -26,18 +26,15 @@ import type { Spool } from "./spool.ts";
 import { StepLog } from "./step_log.ts";
 import { WireRecord } from "./wire_record.ts";
 
-/** Own programs and input files of a run, loaded. */
 export interface Loaded {
   readonly own: Readonly<Record<string, MakeProgram>>;
   readonly inputs: ReadonlyMap<string, Readonly<Record<string, Uint8Array>>>;
-  /** Watches nodes that run own programs. */
   readonly replace: (create: CreateNode) => CreateNode;
-  /** Holds the bytes of writes; absent: they are kept in memory. */
+  /** For the bytes of writes; absent: they are kept in memory. */
   readonly spool?: Spool;
 }
 
 export interface Sample {
-  /** Everything before this has happened. */
   readonly at: Time;
   readonly events: number;
   readonly digest: string;
@@ -51,26 +48,23 @@ interface Counted {
 }
 
 export interface RecordingOptions {
-  /** Limit for details in bytes; beyond it the oldest are forgotten. */
+  /** Beyond it the oldest details are forgotten. */
   readonly detailBytes?: number;
 }
 
-/** A row with its place among all records of the run. */
+/** `order`: among all records of the run. */
 export type Ordered<T> = T & { readonly order: number };
 
-/** Limit for the details of a stretch of a run, as far as they are counted. */
 const DETAIL_BYTES = 512 << 20;
-/** Limit for a rack that is up: it needs the machine's memory itself, and queries mostly concern the recent past. */
+/** A rack that is up needs the machine's memory itself, and is mostly asked for the recent past. */
 const LIVE_DETAIL_BYTES = 256 << 20;
 const ROW_BYTES = 200;
-/** A stretch that begins later begins so many steps before the instant of the query. */
+/** A stretch that is not from the run's start begins so many steps before the instant. */
 const STEPS_BEFORE = 500;
-/** Share that a stretch which is replayed anew leaves free: a slice of it is smaller. */
+/** A stretch that is replayed anew leaves this share free: a slice of it is smaller. */
 const ROOM_LEFT = 0.1;
 const SAMPLES_MOST = 4_096;
-/** Limit of counters in all samples. */
 const COUNTERS_MOST = 6_000_000;
-/** More than a card processes at once. */
 const FRAMES_OF_CARD = 512;
 const FIRST_EVENTS_OF_SAMPLE = 64;
 const FIRST_SLICE_PS = PS_PER_US;
@@ -79,7 +73,6 @@ export class Recording {
   job: ReplayJob;
   readonly simulator: Simulator;
   readonly lives: ReadonlyMap<string, readonly Life[]>;
-  /** Steps of operations, as a trace has them. */
   readonly steps = new StepLog();
   readonly #finder: OperationFinder;
   /** Since {@link detailFrom}; before it all but posts and completions. */
@@ -87,27 +80,23 @@ export class Recording {
   readonly reports: Ordered<ReportSeen>[] = [];
   readonly wire: WireRecord;
   readonly memory = new Map<string, MemoryRecord>();
-  /** By device: the times of its events. */
   readonly events = new Map<string, Numbers>();
   samples: Sample[] = [];
   /** Steps, messages and changes of memory before this are forgotten. */
   detailFrom: Time = 0;
-  /** Everything before this has happened. */
   reached: Time = 0;
   #order = 0;
   #eventsOfSample = FIRST_EVENTS_OF_SAMPLE;
   #slicePs: Time = FIRST_SLICE_PS;
   readonly #writes = new Map<string, DeclaredWrite>();
   readonly #names = new Map<string, readonly string[]>();
-  /** By card: the latest frames that it has received, or their payloads, oldest first. */
   readonly #received = new Map<string, { readonly at: Time; readonly frame: Uint8Array }[]>();
 
   readonly #detailBytes: number;
   readonly #spool: Spool | undefined;
-  /** Ends of slices since {@link detailFrom}, and the events by then. */
   #slices: (readonly [end: Time, events: number])[] = [];
   #notesForgotten = 0;
-  /** By host: the state of its queues from forgotten notes, in its life since then. */
+  /** By host: its queues by forgotten notes, in its life since then. */
   readonly #queues = new Map<string, { readonly since: Time; readonly counts: QueueCounts }>();
 
   constructor(
@@ -158,13 +147,13 @@ export class Recording {
     });
   }
 
-  /** Takes new orders from a run with the same faults that has come further. */
+  /** New orders of a run with the same faults that has come further. */
   extend(job: ReplayJob): void {
     for (const order of job.orders.slice(this.job.orders.length)) this.simulator.order(order);
     this.job = job;
   }
 
-  /** Replays a slice that ends at `until` at the latest. @returns true if something is left to do. */
+  /** Replays a slice up to `until`; true: something is left to do. */
   advance(until: Time): boolean {
     const { simulator } = this;
     const end = Math.min(until, this.job.plan.until ?? NEVER);
@@ -177,7 +166,7 @@ export class Recording {
     const events = simulator.run(to);
     this.reached = to;
     this.#takeSample();
-    // As many events to a slice as to a sample: the past alone decides it, as it must.
+    // As many events to a slice as to a sample: the past alone must decide it.
     if (events > this.#eventsOfSample) this.#slicePs = Math.max(1, Math.floor(this.#slicePs / 2));
     else if (events < this.#eventsOfSample / 4) this.#slicePs *= 2;
     this.#slices.push([to, simulator.events]);
@@ -192,12 +181,11 @@ export class Recording {
       (from >= this.detailFrom && this.steps.countBefore(from) >= STEPS_BEFORE);
   }
 
-  /** A stretch of the greatest length around an instant is kept. */
+  /** A stretch of the greatest length is kept. */
   get isFull(): boolean {
     return this.heldBytes > (1 - ROOM_LEFT) * this.#detailBytes;
   }
 
-  /** Forgets details until half of the limit is free. */
   makeRoom(): void {
     if (this.heldBytes > this.#detailBytes / 2) this.#forgetHalf();
   }
@@ -244,7 +232,7 @@ export class Recording {
     return queues;
   }
 
-  /** Approximate bytes of the details, without data that are kept for the whole run. */
+  /** Of details, approximately, without data that are kept for the whole run. */
   get heldBytes(): number {
     let bytes = this.steps.heldBytes + ROW_BYTES * (this.notes.length - this.#notesForgotten);
     for (const { heldBytes } of this.memory.values()) bytes += heldBytes;
@@ -274,7 +262,6 @@ export class Recording {
     this.#eventsOfSample *= 2;
   }
 
-  /** One list for all samples with the same names. */
   #namesOf(node: string, statistics: Readonly<Record<string, number>>): readonly string[] {
     const names = Object.keys(statistics), known = this.#names.get(node);
     const isKnown = known?.length === names.length && names.every((name, i) => name === known[i]);
@@ -302,7 +289,6 @@ export class Recording {
     }
   }
 
-  /** The note of a write, whose bytes are where the write has them. */
   #declared(
     { time, node, by, note }: { time: Time; node: string; by: string; note: WritesRecord },
   ): WritesRecord {
@@ -331,7 +317,6 @@ export class Recording {
     else write.claimedAt = Math.min(write.claimedAt, time);
   }
 
-  /** Operations of the run so far, in the order of their begin. */
   operations(): readonly FoundOperation[] {
     return this.#finder.operations();
   }
@@ -373,7 +358,7 @@ export class Recording {
     if (latest.length > 2 * FRAMES_OF_CARD) latest.splice(0, FRAMES_OF_CARD);
   }
 
-  /** When the card received the frame that contains these bytes; -1 where no frame does. */
+  /** When the card received the frame that contains these bytes; -1: no frame does. */
   #receivedAt(card: string, { buffer, byteOffset }: Uint8Array): Time {
     const received = this.#received.get(card)?.findLast(({ frame }) =>
       frame.buffer === buffer && byteOffset >= frame.byteOffset &&

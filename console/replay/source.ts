@@ -1,4 +1,3 @@
-/** A run as its directory has it, for a replay: its faults and orders, and the digests that its replay must equal. */
 import {
   type ClockEnd,
   orderFromLine,
@@ -22,18 +21,17 @@ import { readClockEnd, readRunFile, readSupervisor } from "../rack/run_directory
 import { type Checkpoint, readCheckpoint } from "./checkpoints.ts";
 import type { KnownDigest, ReplayHead, ReplayJob } from "./job.ts";
 
-/** A run, and its orders one by one: together their content is all that was ever put into the rack. */
+/** Orders come one by one: their content is all that was ever put into the rack. */
 export interface ReplaySource {
   readonly head: ReplayHead;
-  /** How many orders are new. */
   readonly count: number;
-  /** @throws Error where the content of one is gone. */
+  /** @throws Error where an order's content is gone. */
   readonly orders: () => Iterable<SimulatedOrder>;
 }
 
-/** How much of a run's orders has been read: of a rack that is up for long, only new ones are read. */
+/** How much has been read: of a rack that is up for long, only new orders are. */
 export interface OrdersRead {
-  /** The first bytes of the record that are final. */
+  /** The record's bytes before this are final. */
   from: number;
   /** Numbers of the orders after them. */
   counters: ReadonlySet<number>;
@@ -43,13 +41,12 @@ export function noneRead(): OrdersRead {
   return { from: 0, counters: new Set() };
 }
 
-/** Which run, and which of its variants where it has several. */
 export interface ReplayTarget {
   /** Name or unique prefix of a run's directory. */
   readonly run: string;
-  /** Name of a variant's folder, or its number among them from 1; "" or absent: the first. */
+  /** Name of a variant's folder, or its number from 1; "" or absent: the first. */
   readonly variant?: string;
-  /** Name of a checkpoint: the run up to it. */
+  /** The run ends at this checkpoint. */
   readonly checkpoint?: string;
 }
 
@@ -62,7 +59,8 @@ export async function sourceOf(target: ReplayTarget): Promise<ReplayJob> {
 /**
  * The run and its record, up to now where its rack is up.
  * @param read moves on to the end of the record.
- * @throws Refusal for an unknown run, an unknown variant, and a run that cannot be replayed exactly.
+ * @throws Refusal for an unknown run, an unknown variant, and a run that cannot be replayed
+ * exactly.
  */
 export async function openSource(target: ReplayTarget, read: OrdersRead): Promise<ReplaySource> {
   const { id, path, directory } = await placeOf(target);
@@ -99,10 +97,7 @@ export async function openSource(target: ReplayTarget, read: OrdersRead): Promis
   return { head, count: recorded.length, orders: () => ordersOf(plan, recorded) };
 }
 
-/**
- * A run as it was at a checkpoint: with the power failures and cable faults on record then, and its digests. Later
- * events, also those that make the run inexact, are no part of it.
- */
+/** Later events, also those that make the run inexact, are no part of it. */
 function sourceAt(
   { at, nodes, faults }: Checkpoint,
   { runFile, directory, id }: Whole & { readonly id: string },
@@ -123,7 +118,7 @@ function sourceAt(
   return { head, count: recorded.length, orders: () => ordersOf(plan, recorded) };
 }
 
-/** The directories of a run and of a variant. @throws Refusal where there is none. */
+/** Of a run and of a variant. @throws Refusal where there is none. */
 export async function placeOf({ run, variant }: ReplayTarget) {
   const row = await findRun(run, "run");
   return { ...row, directory: variantFolder(row, variant) };
@@ -138,7 +133,6 @@ interface Whole {
   readonly directory: string;
 }
 
-/** A run has copies of its inputs, except those beyond its limit. @throws Refusal */
 function checkInputs({ inputs }: RunFile, id: string): void {
   for (const path of Object.values(inputs).flatMap((files) => Object.values(files))) {
     if (isThere(path)) continue;
@@ -151,7 +145,6 @@ function checkInputs({ inputs }: RunFile, id: string): void {
 const RECORDS = ["faults.jsonl", "orders.jsonl"];
 const END_TRIES = 20;
 
-/** The time that a rack which is up has reached, if nothing was put on record meanwhile. */
 async function endNow(rack: RackUp): Promise<ClockEnd> {
   const sizes = () =>
     RECORDS.map((name) => ifThere(() => Deno.statSync(`${rack.directory}/${name}`).size)).join();
@@ -164,12 +157,10 @@ async function endNow(rack: RackUp): Promise<ClockEnd> {
   });
 }
 
-/** Devices of the run were processes on the bus. */
 function hadTimekeeper(directory: string): boolean {
   return isThere(`${directory}/timekeeper.term`);
 }
 
-/** The plan with power failures, returns and faults of cables as they happened. */
 function planOf(
   { runFile: { plan, partitions }, directory }: Whole,
   { faults, linkFaults }: ReplayedFaults,
@@ -188,7 +179,7 @@ function planOf(
   };
 }
 
-/** Orders on record that have not been read yet, without their content, which is read on demand. */
+/** Not read yet; without their content, which is read on demand. */
 export function readOrders(directory: string, read: OrdersRead): RecordedOrder[] {
   // Before the lines: orders recorded in between are read again, and left out.
   const settled = settledBytes(directory), { from, counters } = read;
@@ -203,13 +194,13 @@ export function readOrders(directory: string, read: OrdersRead): RecordedOrder[]
   return all.filter(({ counter }) => !counters.has(counter));
 }
 
-/** The length of that part of the record whose orders have all been carried out: room for one is filled later. */
+/** Orders in it have all been carried out: room for one is filled later. */
 function settledBytes(directory: string): number {
   const { at } = Object(JSON.parse(textIfThere(`${directory}/orders.settled`) ?? "{}"));
   return Number.isSafeInteger(at) ? at : 0;
 }
 
-/** Each order with the life of its host that it was for: the one that has power at its instant. */
+/** Each with the life of its host that has power at the order's instant. */
 function* ordersOf(plan: RackPlan, recorded: readonly RecordedOrder[]): Generator<SimulatedOrder> {
   const lives = livesOf(plan, plan.faults);
   for (const order of recorded) {
@@ -219,11 +210,10 @@ function* ordersOf(plan: RackPlan, recorded: readonly RecordedOrder[]): Generato
   }
 }
 
-/** Largest frame in which orders go to the replay's process: their content is never here as a whole. */
 const FRAME_BYTES = 1 << 20;
 const ORDER_BYTES = 200;
 
-/** Orders in order, grouped to frames of {@link FRAME_BYTES}: a larger one is alone. */
+/** A larger order is alone in its part. */
 export function* inParts(orders: Iterable<SimulatedOrder>): Generator<SimulatedOrder[]> {
   let part: SimulatedOrder[] = [], bytes = 0;
   for (const order of orders) {
@@ -240,7 +230,7 @@ export function* inParts(orders: Iterable<SimulatedOrder>): Generator<SimulatedO
   if (part.length > 0) yield part;
 }
 
-/** In an end that was written on the way, a device without power may have come back since. */
+/** A device without power may have come back since an end that was written on the way. */
 function atEnd(end: ClockEnd | undefined): KnownDigest[] {
   return (end?.partitions ?? []).flatMap(({ reached, nodes }) =>
     reached === null && isPassed(end!)
@@ -249,7 +239,6 @@ function atEnd(end: ClockEnd | undefined): KnownDigest[] {
   );
 }
 
-/** More may have happened since it was written. */
 function isPassed({ isOnTheWay, isFinished }: ClockEnd): boolean {
   return isOnTheWay === true && !isFinished;
 }
@@ -274,7 +263,8 @@ function untilOf(end: ClockEnd | undefined, last: Time | null): Time | null {
 
 function atDeaths(recorded: readonly Recorded[]): KnownDigest[] {
   return recorded.flatMap((fault) => {
-    // Only a power failure or return has digests; a round of chaos has put its programs on record, too.
+    // Only a power failure or return has digests; a round of chaos has put its programs on record,
+    // too.
     if (!("digests" in fault)) return [];
     return fault.digests.map(([node, high, low]) => {
       return { node, at: fault.at + 1, digest: hex(high) + hex(low) };
@@ -286,7 +276,10 @@ function hex(lane: number): string {
   return (lane >>> 0).toString(16).padStart(8, "0");
 }
 
-/** A run without an end is replayed as far as something is on record: the time at which it was killed is unknown. */
+/**
+ * A run without an end is replayed as far as something is on record: when it was killed is not
+ * known.
+ */
 function lastOnRecord(
   { runFile: { stayUp } }: Whole,
   plan: RackPlan,

@@ -1,37 +1,32 @@
 /**
- * Bytes that a replay needs again: the content of orders, and the content of its writes. Together they are as large
- * as all content ever put. The spool is a file without a name, which is gone with the process; recently used bytes
- * are in memory.
+ * Bytes that a replay needs again, as much as all content ever put: in a file without a name, which
+ * is gone with the process.
  */
 
 import type { SimulatedOrder } from "../../fabric/partition/simulator.ts";
 
-/** Limit of bytes in memory, for content that is used repeatedly. */
 const CACHE_BYTES = 64 << 20;
 
-/** A part of `Deno.FsFile`. */
 export type SpoolFile = Pick<Deno.FsFile, "readSync" | "writeSync" | "seekSync">;
 
 export class Spool {
   readonly #file: SpoolFile;
   readonly #most: number;
-  /** By place; the most recently used one is the last. */
   readonly #cache = new Map<number, Uint8Array>();
   #cached = 0;
   #length = 0;
 
-  /** @param file an empty one, open for both; no permission is needed from here on. */
+  /** @param file empty, open for both; no permission is needed from here on. */
   constructor(file: SpoolFile, cacheBytes: number = CACHE_BYTES) {
     this.#file = file;
     this.#most = cacheBytes;
   }
 
-  /** Bytes in the file, and of those in memory. */
   get bytes(): { readonly kept: number; readonly cached: number } {
     return { kept: this.#length, cached: this.#cached };
   }
 
-  /** @returns their place. @throws Error where the disk is full. */
+  /** Returns their place. @throws Error where the disk is full. */
   keep(bytes: Uint8Array): number {
     const place = this.#length;
     this.#file.seekSync(place, Deno.SeekMode.Start);
@@ -54,7 +49,7 @@ export class Spool {
     return bytes;
   }
 
-  /** The same bytes for all callers: none may change them. */
+  /** One array for all callers: none may change it. */
   look(place: number, length: number): Uint8Array {
     const known = this.#cache.get(place);
     if (known !== undefined) {
@@ -75,7 +70,7 @@ export class Spool {
   }
 }
 
-/** The order, of which what was put is read when the program begins. */
+/** Content that was put is read when the order's program begins. */
 export function spooled(order: SimulatedOrder, spool: Spool): SimulatedOrder {
   const { content, ...rest } = order.program.options;
   if (!(content instanceof Uint8Array)) return order;

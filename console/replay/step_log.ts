@@ -1,16 +1,15 @@
 /**
- * Steps of operations, compactly. A run has half as many of them as events: as objects with texts they would be most
- * of what a replay holds, and of what the collector looks at. A row is made when it is asked for.
+ * A run has half as many steps of operations as events: as objects with texts they would be most of
+ * what a replay holds, and of what the collector looks at. A row is made when it is asked for.
  */
 import type { Time } from "../../fabric/base/time.ts";
 import type { TraceStep } from "../../fabric/node.ts";
 import type { TraceLine } from "../../fabric/trace/trace.ts";
 import { ByteLog, Numbers } from "./log_arrays.ts";
 
-/** A step with its place among all that the run has recorded. */
+/** `order`: among all that the run has recorded. */
 export type StepRow = TraceLine & { readonly order: number };
 
-/** Members that are numbers; a bit of each says whether a step has it. */
 const NUMBERS = [
   "psn",
   "lastPsn",
@@ -25,7 +24,7 @@ const NUMBERS = [
 ] as const;
 const RECVS = 1 << NUMBERS.length, SCM = RECVS << 1, INBOUND = SCM << 1;
 const UNITS = INBOUND << 1, PAGES = UNITS << 1;
-/** Its work request's id is a text: two numbers. */
+/** A work request's id is a text: two numbers. */
 const WIDE = PAGES << 1;
 const HALF = 2n ** 32n;
 const LETTER_BYTES = 3, TEXT_MOST = 64 << 10;
@@ -34,12 +33,10 @@ const ENCODER = new TextEncoder(), DECODER = new TextDecoder();
 export class StepLog {
   readonly #at = new Numbers();
   readonly #order = new Numbers();
-  /** Node, name and connection, as indexes in the list of names. */
   readonly #node = new Numbers(Uint32Array);
   readonly #step = new Numbers(Uint32Array);
   readonly #connection = new Numbers(Uint32Array);
   readonly #members = new Numbers(Uint32Array);
-  /** Where its numbers begin, where its text begins, and the bytes of that. */
   readonly #first = new Numbers(Uint32Array);
   readonly #text = new Numbers(Uint32Array);
   readonly #textBytes = new Numbers(Uint32Array);
@@ -48,7 +45,6 @@ export class StepLog {
   readonly #names: string[] = [""];
   readonly #indexes = new Map<string, number>([["", 0]]);
 
-  /** Number of steps that were forgotten. */
   dropped = 0;
 
   get length(): number {
@@ -75,7 +71,6 @@ export class StepLog {
     this.#textBytes.push(written);
   }
 
-  /** @returns the members that it has. */
   #addNumbers(step: TraceStep): number {
     const { recvs, scm, inbound, units, pages } = step, numbers = this.#numbers;
     let members = inbound === undefined ? 0 : INBOUND;
@@ -145,12 +140,10 @@ export class StepLog {
     return this.#at.at(index);
   }
 
-  /** Number of steps before `at`. */
   countBefore(at: Time): number {
     return this.#at.countBelow(at);
   }
 
-  /** The steps [from, to). */
   slice(from: number, to: number): StepRow[] {
     const end = Math.min(to, this.length);
     return Array.from({ length: Math.max(0, end - from) }, (_, i) => this.at(from + i));

@@ -1,4 +1,3 @@
-/** Exactly where a rack stands that has come to a break: the rack stops, the replay of its past says where. */
 import type { ClockStatus } from "../../fabric/clock/clock_service.ts";
 import { formatExact } from "../../fabric/base/time.ts";
 import { predicateText } from "../../fabric/trace/predicate.ts";
@@ -8,7 +7,7 @@ import type { EventRow, FindQuery } from "../api/replay.ts";
 
 export type Stop = Pick<ClockStatus, "breaks" | "hits" | "watchedFrom">;
 
-/** The step of each hit, as the replay of the run has it. @throws RackError where it has none there. */
+/** The step of each hit. @throws RackError where the replay has none there. */
 export async function whereStopped(
   replay: Pick<Replay, "find">,
   { breaks, hits, watchedFrom }: Stop,

@@ -1,4 +1,6 @@
-/** Messages on the cables of a run: for each direction, when each was on it, and its first bytes. */
+/**
+ * Messages on the cables of a run: for each direction, when each was on it, and its first bytes.
+ */
 import { peekBth } from "../../fabric/capture/bth_peek.ts";
 import type { MessageSeen } from "../../fabric/capture/observation.ts";
 import type { CablePlan, RackPlan } from "../../fabric/rack/plan/plan.ts";
@@ -9,10 +11,8 @@ import { formatAddress } from "../../fabric/trace/describe.ts";
 import { Numbers } from "./log_arrays.ts";
 import type { CableState, InFlight } from "../api/replay.ts";
 
-/** Bytes kept of a frame: all its headers. */
 const HEAD_BYTES = 128;
 const HEADS_OF_CHUNK = 8_192;
-/** Number of earlier messages among which a message is looked for. */
 const LOOK_BACK = 4_096;
 const LISTED = 64;
 
@@ -24,21 +24,17 @@ export interface Direction {
   readonly startPs: Numbers;
   readonly endPs: Numbers;
   readonly bytes: Numbers;
-  /** Sum of the bytes up to and with each. */
   readonly total: Numbers;
   /** Of a frame its head's number, of a bus message one of its kind. */
   readonly what: Numbers;
-  /** Place of each among all that the run records. */
   readonly order: Numbers;
-  /** Messages, and their bytes, of which the rows are forgotten. */
   forgotten: number;
   forgottenBytes: number;
-  /** By number of the message from the start of the run. */
+  /** By the message's number from the start of the run. */
   readonly effects: Map<number, { readonly says: readonly string[]; readonly latePs: number }>;
 }
 
 export class WireRecord {
-  /** By node and port. */
   readonly #byPort = new Map<string, Direction>();
   readonly directions: Direction[] = [];
   readonly #names: ReadonlyMap<string, string>;
@@ -132,7 +128,7 @@ export class WireRecord {
   /** Frames are passed on as they are: each is kept once. */
   #headOf(frame: Uint8Array): number {
     const known = this.#heads.get(frame);
-    // A switch may pass a frame on long after it has come.
+    // Long after its coming a switch may pass a frame on.
     if (known !== undefined && known >= this.#headsForgotten) return known;
     const number = this.#headCount++;
     const place = number % HEADS_OF_CHUNK;
@@ -157,7 +153,6 @@ export class WireRecord {
     });
   }
 
-  /** Forgets messages that have arrived before `at`; those behind one that has not stay. */
   forgetBefore(at: Time): void {
     let head = this.#headCount;
     for (const direction of this.directions) {
@@ -180,7 +175,6 @@ export class WireRecord {
     this.#headsForgotten = head;
   }
 
-  /** Messages on a direction of a cable at `at`. */
   stateOf(direction: Direction, at: Time): CableState {
     const { cable, plan, from, to, total } = direction;
     const sent = direction.startPs.countBelow(at);
@@ -189,7 +183,7 @@ export class WireRecord {
     for (let i = sent - 1; i >= Math.max(0, sent - LOOK_BACK); i--) {
       const row = this.inFlight(direction, i);
       if ((row.arrivesPs ?? row.endPs + plan.latencyPs) < at) {
-        // A frame that was held back may be behind later ones.
+        // A held frame may be behind later ones.
         if (direction.effects.size === 0) break;
         continue;
       }
@@ -225,7 +219,7 @@ export class WireRecord {
   }
 }
 
-/** `a→b RDMA WRITE only qp=0x22 psn=7, 4154 B`; for other frames than RoCE, the length. */
+/** `a→b RDMA WRITE only qp=0x22 psn=7, 4154 B`; the length of other frames than RoCE. */
 function frameText(
   head: Uint8Array<ArrayBuffer>,
   { bytes, names }: { readonly bytes: number; readonly names: ReadonlyMap<string, string> },

@@ -1,15 +1,12 @@
-/** Effects of congestion on a run: queues, marks, notifications, pauses and drops, by node. */
 import { type Column, columnsOf, tableText, timeColumn } from "./table.ts";
 import type { Reported } from "../rack/run_variant.ts";
 
-/** Counters of a node; those that are 0 are left out. */
 export interface CongestionRow {
   readonly variant: string;
   readonly node: string;
   readonly counters: Readonly<Record<string, number>>;
 }
 
-/** Names of the counters, in the table's order, with its headings. */
 const COUNTERS = {
   ecnMarked: "marked",
   ecnMarkedIn: "marked in",
@@ -29,7 +26,7 @@ const COUNTERS = {
   headroomPeakBytes: "headroom peak",
 } as const;
 
-/** The nodes with such counters; none in a run in which no queue stood and nothing else happened. */
+/** None for a run in which no queue stood and nothing else happened. */
 export function congestionRows(variant: string, outcome: Reported): CongestionRow[] {
   const rows = outcome.finals.flatMap(({ statistics }) =>
     Object.entries(statistics).map(([node, all]): CongestionRow => ({
@@ -40,7 +37,7 @@ export function congestionRows(variant: string, outcome: Reported): CongestionRo
       ),
     }))
   );
-  // Lost frames are sent again without any congestion.
+  // Lost frames are retransmitted without any congestion.
   const isCongested = ({ counters }: CongestionRow) =>
     Object.keys(counters).some((name) => name !== "retransmissions");
   if (!rows.some(isCongested)) return [];

@@ -1,4 +1,4 @@
-/** Effects of device faults on a run (V-08): how much data of a write each damaged. */
+/** Device faults of a run (V-08): how much data of a write each damaged. */
 import type { FlipPlan, RackPlan } from "../../fabric/rack/plan/plan.ts";
 import type { FinalReply } from "../../fabric/rack/assembly/run_file.ts";
 import { formatTime } from "../../fabric/base/time.ts";
@@ -9,11 +9,10 @@ export interface DeviceFaultRow {
   readonly kind: "flip" | "stuck";
   /** `b-rnic`, or the host whose SCM it is. */
   readonly target: string;
-  /** The fault's effect, place and time, as text. */
   readonly terms: string;
   /**
-   * Data segments that the fault could have damaged and those that it did, since the card has
-   * power; null for a broken cell, which affects every write.
+   * Data segments that the fault could have damaged and did, since the card has power; null for a
+   * broken cell, which affects every write.
    */
   readonly seen: number | null;
   readonly hit: number | null;
@@ -70,7 +69,7 @@ function flipTerms({ where, at, until, share, nth, count }: FlipPlan): string {
   ].join(", ");
 }
 
-/** As text: each fault once, with the sums of all runs of a scenario. */
+/** Each fault once, with the sums of all runs of a scenario. */
 export function deviceFaultTable(rows: readonly DeviceFaultRow[]): string {
   return foldedTable(rows, ({ kind, target, terms }) => [kind, target, terms].join(), [
     { title: "fault", value: ({ kind }) => kind },

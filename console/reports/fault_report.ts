@@ -1,4 +1,3 @@
-/** Effects of cable faults on a run: how many frames each affected, by direction. */
 import { targetName } from "../../fabric/rack/plan/cable_names.ts";
 import { framesText, type LinkFaultPlan } from "../../fabric/rack/plan/link_plan.ts";
 import type { RackPlan } from "../../fabric/rack/plan/plan.ts";
@@ -8,14 +7,13 @@ import { foldedTable } from "./fold_variants.ts";
 
 export interface FaultRow {
   readonly variant: string;
-  /** Its place in the plan; faults ordered at run time come after the scenario's. */
+  /** In the plan; faults ordered at run time come after the scenario's. */
   readonly fault: number;
   readonly action: LinkFaultPlan["action"];
   /** `a-rnic/tor`, or `a-rnic->tor` for one way. */
   readonly target: string;
-  /** The fault's effect and time, as text. */
   readonly terms: string;
-  /** Frames that it could have affected and those that it did, while the sender had power. */
+  /** Frames that it could have affected and did, while the sender had power. */
   readonly seen: number;
   readonly hit: number;
   readonly directions: ReadonlyArray<
@@ -23,7 +21,7 @@ export interface FaultRow {
   >;
 }
 
-/** A row for each fault of the plan, in its order; a heal ends other faults and has no row. */
+/** In the plan's order; a heal ends other faults and has no row. */
 export function faultRows(
   variant: string,
   { plan, finals }: {
@@ -70,7 +68,6 @@ function termsOf(fault: LinkFaultPlan, all: readonly LinkFaultPlan[] = []): stri
   return [framesText(fault), ...how].join(", ");
 }
 
-/** Its own end, or the time of the heal that covers it; undefined where it has none. */
 function endOf(fault: LinkFaultPlan, all: readonly LinkFaultPlan[]): Time | undefined {
   const heals = all.filter(({ action, cable, direction, at }) =>
     action === "heal" && cable === fault.cable && at > fault.at &&
@@ -90,7 +87,7 @@ const DID: Readonly<Record<LinkFaultPlan["action"], string>> = {
   heal: "",
 };
 
-/** As text: each fault once, with the sums of all runs of a scenario. */
+/** Each fault once, with the sums of all runs of a scenario. */
 export function faultTable(rows: readonly FaultRow[]): string {
   return foldedTable(rows, ({ action, target, terms }) => [action, target, terms].join(), [
     { title: "fault", value: ({ action }) => action },

@@ -1,20 +1,17 @@
-/** Folds rows of several runs of one scenario that differ only in their counts into one. */
+/** Rows of several runs of one scenario that differ only in their counts become one. */
 import { type Column, columnsOf, tableText } from "./table.ts";
 
 interface Counted {
   readonly variant: string;
-  /** How many could have been hit, and how many were; null where that is not counted. */
   readonly seen: number | null;
   readonly hit: number | null;
 }
 
-/** The first of the equal rows, with the sums of all. */
 type Folded<Row> = Row & {
-  /** As text: the number of runs with a hit, of the runs that have the row. */
   readonly runs: string;
 };
 
-/** A table of the folded rows, with a column for their runs where there are several. */
+/** With a column for their runs where there are several. */
 export function foldedTable<Row extends Counted>(
   rows: readonly Row[],
   keyOf: (row: Row) => string,
@@ -28,9 +25,8 @@ export function foldedTable<Row extends Counted>(
 }
 
 /**
- * Folds rows that differ only in the run and its counts into one, in the place of the first. Equal
- * rows of one run stay separate.
- * @param keyOf the fields that must be equal.
+ * In the place of the first; equal rows of one run stay separate. @param keyOf the fields that must
+ * be equal.
  */
 function foldVariants<Row extends Counted>(
   rows: readonly Row[],

@@ -1,13 +1,13 @@
 /**
- * The benefit of hints (H-30): faults, RNR NAKs and misses, latency, fetches by hints in time, late and for nothing,
- * and their share of the wire. A row for each workload that programs of hints have measured
- * (`scripts/scenarios/hints_measured.ts`); where none runs, one for each card that takes part in hints.
+ * The benefit of hints (H-30). A row for each workload that programs of hints have measured
+ * (`scripts/scenarios/hints_measured.ts`); where none runs, one for each card that takes part in
+ * hints.
  */
 import { rnicName } from "../../fabric/rack/plan/names.ts";
 import type { HintPlan } from "../../fabric/rack/plan/hint_plan.ts";
 import type { Time } from "../../fabric/base/time.ts";
 import { formatTime } from "../../fabric/base/time.ts";
-import { isMapping } from "../../fabric/rack/scenario/reading.ts";
+import { isMapping } from "../../fabric/base/mapping.ts";
 import type { Prepared } from "../rack/prepare.ts";
 import { countersOf, type Reported, reportsOf } from "../rack/run_variant.ts";
 import { columnsOf, type Latencies, tableText, timeColumn } from "./table.ts";
@@ -18,26 +18,28 @@ export interface HintRow {
   readonly variant: string;
   /** The card whose requests are announced, or a card with its totals. */
   readonly node: string;
-  /** The measurement's name; null in a card's row. */
+  /** Null in a card's row. */
   readonly workload: string | null;
-  /** When requests follow their hint (H-06): `at once`, `after 600us`, `after the ACK`; `no hints`. */
+  /**
+   * When requests follow their hint (H-06): `at once`, `after 600us`, `after the ACK`; `no hints`.
+   */
   readonly send: string;
   /** H-07; null for a card without hints. */
   readonly encoding: HintPlan["encoding"] | null;
   /** The carrier of hints: each queue pair's own, or the carrier of all, of RC or UC (H-08). */
   readonly by: HintWay | null;
-  /** Operations, and those that failed; null where no program reports them. */
+  /** Operations; null where no program reports them. */
   readonly messages: number | null;
   readonly failed: number | null;
-  /** Accesses to absent pages at the responder, and what follows from them; null where no server reports them. */
+  /** Accesses to absent pages at the responder; null where no server reports them. */
   readonly faults: number | null;
   readonly rnrNaks: number | null;
   /** Contexts and translations that were not on the chip when they were needed. */
   readonly misses: number | null;
   readonly latencyPs: Pick<Latencies, "median" | "p99"> | null;
-  /** The message's extra time compared to its repetition; null where that is not measured. */
+  /** The message's extra time compared to its repetition; null: not measured. */
   readonly stallPs: Time | null;
-  /** Time for which requests were held back behind their hints (H-06). */
+  /** Of requests, behind their hints (H-06). */
   readonly heldPs: Time;
   /** Pages, contexts and lines of translations that hints have had fetched. */
   readonly useful: number | null;
@@ -50,7 +52,7 @@ export interface HintRow {
   readonly missesBehindFirst: number | null;
   readonly hints: number;
   readonly hintBytes: number;
-  /** Share of the bytes that the requester's card has sent. */
+  /** Of the bytes that the requester's card has sent. */
   readonly overhead: number;
 }
 
@@ -78,14 +80,14 @@ export interface Measured {
   readonly bytesOut: number;
 }
 
-/** Counters of a server's card for a client's workload: the n-th of a client belongs to its n-th workload. */
+/** Counters of a server's card: the n-th of a client belongs to its n-th workload. */
 export interface Served {
   readonly program: "hints";
   readonly client: string;
   readonly counters: Counters;
 }
 
-/** The rows of one variant; none for a run without hints. */
+/** None for a run without hints. */
 export function hintRows(
   { label: variant, plan }: Pick<Prepared, "label" | "plan">,
   outcome: Reported,
@@ -141,7 +143,7 @@ function isServed(value: unknown): value is Served {
     typeof value["client"] === "string" && isMapping(value["counters"]);
 }
 
-/** All of a program's result stands in the table of hints. */
+/** The whole result stands in the table of hints. */
 export function isInHintTable({ value }: { readonly value: unknown }): boolean {
   return isMeasured(value) || isServed(value);
 }
@@ -186,7 +188,6 @@ function sendText(hints: HintPlan | undefined): string {
   }
 }
 
-/** A group has hints if the card's plan says so; a carrier is chosen by the program. */
 function wayOf(hints: HintPlan | undefined, by: NonNullable<Measured["by"]>): HintWay {
   const { transport = "own" } = hints ?? {};
   return transport === "own" || transport === "carrier" ? by : transport;
@@ -219,7 +220,7 @@ function asResponder(counters: Counters) {
   const faultsBehindFirst = sum("hintPagesLateBehindFirst");
   const missesBehindFirst = sum("hintMissesBehindFirst");
   return {
-    // Page requests are events at the driver: those of hints belong to no access.
+    // Page requests for hints are events at the driver, of no access.
     faults: sum("pageFaults", "pageFaultsMerged") - sum("hintPageRequests"),
     rnrNaks: sum("rnrNaksOut"),
     misses: sum("translationMisses", "contextMisses"),
@@ -233,7 +234,6 @@ function asResponder(counters: Counters) {
   };
 }
 
-/** Latencies that a host's programs report, if only one does. */
 function onlyLatencies(values: readonly unknown[]): HintRow["latencyPs"] {
   const all = values.flatMap((value) =>
     isMapping(value) && isMapping(value["latencyPs"]) ? [value["latencyPs"]] : []
@@ -242,8 +242,9 @@ function onlyLatencies(values: readonly unknown[]): HintRow["latencyPs"] {
 }
 
 /**
- * A row for each workload, or for each card. `late pages`, `late entries` (contexts, lines of translations): of the
- * first element of a hint, and of later ones. `bytes`: share of hints in the bytes that the card has sent.
+ * A row for each workload, or for each card. `late pages`, `late entries` (contexts, lines of
+ * translations): of the first element of a hint, and of later ones. `bytes`: share of hints in the
+ * bytes that the card has sent.
  */
 export function hintTable(rows: readonly HintRow[]): string {
   const isSeveral = (value: (row: HintRow) => unknown) => new Set(rows.map(value)).size > 1;

@@ -1,11 +1,9 @@
-/** Values that JSON does not have, as JSON. */
-
-/** A number for JSON, which has no infinity: null stands for "never". */
+/** Null: infinity, which JSON lacks, as "never". */
 export function finite(value: number): number | null {
   return Number.isFinite(value) ? value : null;
 }
 
-/** A program's report, for `JSON.stringify`: bytes in hex, bigints as numbers where they are exact. */
+/** A replacer for `JSON.stringify`: bytes in hex, bigints as numbers where they are exact. */
 export function plainly(_key: string, value: unknown): unknown {
   if (value instanceof Uint8Array) return value.toHex();
   if (typeof value !== "bigint") return value;

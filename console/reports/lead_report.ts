@@ -1,6 +1,6 @@
 /**
- * Lead times of hints as a histogram (H-30): how long before its request a hint has come, and what that was worth.
- * Each responder's card has one (`nodes/rnic/hints/state/leads.ts`).
+ * Lead times of hints as a histogram (H-30): how long before its request a hint has come, and what
+ * that was worth. Each responder's card has one (`nodes/rnic/hints/state/leads.ts`).
  */
 import { formatTime, type Time } from "../../fabric/base/time.ts";
 import { LEAD_BOUNDS_PS, LEAD_OUTCOMES, leadsIn } from "../../nodes/rnic/hints/state/leads.ts";
@@ -8,24 +8,25 @@ import type { Prepared } from "../rack/prepare.ts";
 import { countersOf, type Reported } from "../rack/run_variant.ts";
 import { columnsOf, tableText } from "./table.ts";
 
-/** A class of the histogram: announced operations for which a card had something fetched. */
+/** A class: announced operations for which a card had something fetched. */
 export interface LeadRow {
   readonly variant: string;
-  /** The responder's card. */
   readonly node: string;
-  /** Least time from the hint to its request, or, for wasted elements, to the time at which it was given up. */
+  /**
+   * From the hint to its request, or, for wasted elements, to the time at which it was given up.
+   */
   readonly fromPs: Time;
   /** Null of the last class. */
   readonly toPs: Time | null;
-  /** All was there when its request needed it. */
   readonly useful: number;
-  /** Something was still on its way. */
   readonly late: number;
   /** No request has used any of it. */
   readonly wasted: number;
 }
 
-/** The classes of a variant's cards, from the first to the last one that has any; none where hints had nothing fetched. */
+/**
+ * By card, from the first class to the last one that has any; none where hints had nothing fetched.
+ */
 export function leadRows(
   { label: variant, plan }: Pick<Prepared, "label" | "plan">,
   { finals }: Pick<Reported, "finals">,
@@ -54,7 +55,6 @@ function leadText({ fromPs, toPs }: Pick<LeadRow, "fromPs" | "toPs">): string {
   return `${fromPs === 0 ? "0" : formatTime(fromPs)} to ${formatTime(toPs)}`;
 }
 
-/** Characters of the longest bar. */
 const BAR = 24;
 
 /** A row for each class, with a bar for all of its operations. */

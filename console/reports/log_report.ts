@@ -1,10 +1,9 @@
-/** The results of the programs `append` and `log`, as tables. */
 import { columnsOf, type Latencies, latencyColumns, tableText } from "./table.ts";
 import type { RunReport } from "./method_report.ts";
 
 type ProgramResult = RunReport["results"][number];
 
-/** The fields of `append`'s result that the table needs; times in ps. */
+/** Times in ps. */
 interface AppendResult {
   readonly to: string;
   readonly update: string;
@@ -20,7 +19,7 @@ interface AppendResult {
   readonly error?: string;
 }
 
-/** The fields of `log`'s result that the table needs; times in ps. */
+/** Times in ps. */
 interface LogResult {
   readonly name: string;
   readonly method: string;
@@ -34,7 +33,7 @@ interface LogResult {
   readonly error?: string;
 }
 
-/** A table of the appends and one of the clients of replicated logs; an empty table is left out. */
+/** A table of the appends and one of the clients of replicated logs; an empty one is left out. */
 export function logTables(results: readonly ProgramResult[]): string[] {
   const appends = results.filter((each) => isOf(each, "append"));
   const logs = results.filter((each) => isOf(each, "log"));
@@ -44,7 +43,7 @@ export function logTables(results: readonly ProgramResult[]): string[] {
   ];
 }
 
-/** It is a row of {@link logTables}: a program that failed before its first append has a line instead. */
+/** False: a program that failed before its first append has a line instead. */
 export function isInLogTables(result: ProgramResult): boolean {
   return isOf(result, "append") || isOf(result, "log");
 }

@@ -1,4 +1,3 @@
-/** The comparison of methods in a run: one row per method and flow, as data and as a table. */
 import { rnicName } from "../../fabric/rack/plan/names.ts";
 import type { FinalReply } from "../../fabric/rack/assembly/run_file.ts";
 import { PS_PER_S, type Time } from "../../fabric/base/time.ts";
@@ -38,15 +37,14 @@ export interface RunReport {
   readonly congestion: readonly CongestionRow[];
   readonly faults: readonly FaultRow[];
   readonly deviceFaults: readonly DeviceFaultRow[];
-  /** The cost of queues for their cards (Q-11); absent where no queue is of interest. */
+  /** Q-11; absent where no queue is of interest. */
   readonly queues?: readonly QueueRow[];
-  /** The benefit of hints (H-30); absent where no card takes part in them. */
+  /** H-30; absent where no card takes part in hints. */
   readonly hints?: readonly HintRow[];
-  /** How long hints were ahead (H-30); absent where none has had anything fetched. */
+  /** H-30; absent where hints have had nothing fetched. */
   readonly hintLeads?: readonly LeadRow[];
-  /** The cost of memory that computers share (C-11); absent where no program shares any. */
+  /** C-11; absent where no program shares memory. */
   readonly shared?: SharedReport;
-  /** Results of programs other than `put`, and failures of programs. */
   readonly results: ReadonlyArray<
     { readonly node: string; readonly variant: string; readonly value: unknown }
   >;
@@ -56,17 +54,14 @@ export interface RunReport {
   readonly warnings?: ReadonlyArray<
     { readonly node: string; readonly variant: string; readonly text: string }
   >;
-  /** Messages that were forged, damaged or beyond their sender's rights: none changed the run. */
   readonly refused: ReadonlyArray<Refused & { readonly variant: string }>;
-  /** Why a variant cannot be replayed exactly; absent where all can. */
   readonly inexact?: ReadonlyArray<{ readonly variant: string; readonly why: string }>;
-  /** Variants that did nothing, so that their checks say nothing, and why; absent where all did something. */
+  /** Variants that did nothing, so that their checks say nothing, and why. */
   readonly unchecked?: ReadonlyArray<{ readonly variant: string; readonly why: string }>;
   readonly checks: ReadonlyArray<
     {
       readonly name: string;
       readonly promise: string;
-      /** How much the check examined, by variant. */
       readonly looked: readonly string[];
       readonly holds: boolean;
       /** The violation; "" where the check holds. */
@@ -77,7 +72,7 @@ export interface RunReport {
 
 export type Ran = Pick<Prepared, "label" | "plan" | "inputs">;
 
-/** The rows of one variant, with the content of the SCM files after the power failure. */
+/** Of one variant, with the SCM's content after the power failure. */
 export async function rowsOf(prepared: Ran, outcome: Outcome): Promise<MethodRow[]> {
   const rows: MethodRow[] = [];
   for (const { node, topic, value } of reportsOf(outcome)) {
@@ -102,7 +97,7 @@ async function rowOf(
   const held = heldFor(result.to, reportsOf(outcome));
   const { to: host, object: { scmOffset, length } } = result;
   const image = survivedView(outcome.directory, host, { held });
-  // The responder's next boot moves the pending messages in its receive buffers into the object.
+  // The responder's next boot moves pending messages from its receive buffers into the object.
   const recovered = image && result.method === "send-read"
     ? withReceived(prepared.plan, { host, image })
     : image;
@@ -130,8 +125,8 @@ async function rowOf(
     confirmed: result.confirmedMessages,
     promises: result.promises,
     requestsPerMessage: round(requests / messages),
-    packetsPerMessage: round((result.wire?.frames ?? 0) / messages),
-    bytesPerMessage: round((result.wire?.bytes ?? 0) / messages),
+    packetsPerMessage: result.wire ? round(result.wire.frames / messages) : null,
+    bytesPerMessage: result.wire ? round(result.wire.bytes / messages) : null,
     latencyPs: result.latencyPs ?? { median: 0, p99: 0, max: 0 },
     throughputBps: seconds > 0 ? Math.round(bytes * 8 / seconds) : 0,
     cpuPs: { requester: result.cpuPs, responder: servedPs(outcome.finals, result) },
@@ -148,8 +143,8 @@ async function rowOf(
 }
 
 /**
- * The responder gave the object's place back after the last write to it, as another object has its name: then later
- * ones may be written there.
+ * Another object has the name, and the place was given back after the last write to it: later
+ * objects may be written there.
  */
 function isGivenBack(
   notes: RunRecord["notes"],
@@ -167,7 +162,7 @@ function isGivenBack(
     );
 }
 
-/** CPU time of the responder for this object, as its service reported; 0 if it died before. */
+/** Of the responder for this object, as its service reported; 0 if it died before. */
 function servedPs(finals: readonly FinalReply[], { to, object }: PutResult): Time {
   for (const { reports } of finals) {
     for (const { node, topic, value } of reports) {
@@ -186,9 +181,7 @@ function amplificationOf(finals: readonly FinalReply[], host: string): number | 
 
 const round = (value: number) => Math.round(value * 1_000) / 1_000;
 
-/** The comparison as a table. */
 export function reportTable(rows: readonly MethodRow[]): string {
-  // With one pair of hosts the host columns are redundant.
   const hasHosts = new Set(rows.map((row) => `${nearEnd(row)} ${farEnd(row)}`)).size > 1;
   // Writes of whole blocks have no amplification to show.
   const hasAmplification = rows.some(({ scmAmplification }) => (scmAmplification ?? 1) >= 1.1);
@@ -205,11 +198,7 @@ export function reportTable(rows: readonly MethodRow[]): string {
       fixedColumn("Gb/s", 2, ({ throughputBps }) => throughputBps / 1e9),
       timeColumn("cpu req", ({ cpuPs }) => cpuPs.requester),
       timeColumn("cpu resp", ({ cpuPs }) => cpuPs.responder),
-      hasAmplification && {
-        title: "scm write",
-        value: ({ scmAmplification }) => scmAmplification,
-        text: ({ scmAmplification }) => scmAmplification?.toFixed(2) ?? "-",
-      },
+      hasAmplification && fixedColumn("scm write", 2, ({ scmAmplification }) => scmAmplification),
       { title: "promises", value: ({ promises }) => promises ? "persisted" : "nothing" },
       {
         title: "intact",
@@ -224,7 +213,7 @@ export function reportTable(rows: readonly MethodRow[]): string {
 function fixedColumn(
   title: string,
   digits: number,
-  value: (row: MethodRow) => number,
+  value: (row: MethodRow) => number | null,
 ): Column<MethodRow> {
-  return { title, value, text: (row) => value(row).toFixed(digits) };
+  return { title, value, text: (row) => value(row)?.toFixed(digits) ?? "-" };
 }

@@ -1,4 +1,3 @@
-/** The row of one method in the report of a run. */
 import type { Latencies } from "./table.ts";
 import type { Time } from "../../fabric/base/time.ts";
 import type { Loss } from "../checks/survival.ts";
@@ -15,14 +14,12 @@ export interface MethodRow extends Ends {
   readonly confirmed: number;
   readonly promises: boolean;
   readonly requestsPerMessage: number;
-  /** Both directions, from the first message's post to the last completion. */
-  readonly packetsPerMessage: number;
-  readonly bytesPerMessage: number;
+  /** Both directions, from the first message's post to the last completion; null where the card had died by then. */
+  readonly packetsPerMessage: number | null;
+  readonly bytesPerMessage: number | null;
   readonly latencyPs: Latencies;
   readonly throughputBps: number;
-  /**
-   * CPU time of the program on each side between first post and last completion, without spinning.
-   */
+  /** Of the program on each side between first post and last completion, without spinning. */
   readonly cpuPs: { readonly requester: Time; readonly responder: Time };
   /**
    * Bytes written to the responder's SCM medium, in blocks of 256 B, for each byte of SCM that its
@@ -31,7 +28,7 @@ export interface MethodRow extends Ends {
    */
   readonly scmAmplification: number | null;
   readonly intact: boolean;
-  /** Another object has its name, and others may have its place; absent where not. */
+  /** Another object has its name, and others may have its place. */
   readonly replaced?: true;
   /** P-41: the first byte that was reported persistent and is lost. */
   readonly loss: Loss | null;
@@ -42,23 +39,23 @@ export interface MethodRow extends Ends {
 
 export interface VerifiedFigures extends VerifiedCounts {
   /**
-   * Bits flipped in cards, and on cables undetected by the ICRC, while the `put` ran; null where
-   * there were several such puts, as the flips cannot be attributed. Broken cells are not counted.
+   * Bits flipped in cards, and on cables undetected by the ICRC, while the `put` ran, without
+   * broken cells; null where several such puts ran, as the flips cannot be attributed.
    */
   readonly injected: number | null;
   /**
-   * V-05: the time that skipped read-backs saved, estimated by the mean of the same card's executed
-   * read-backs, in ps; null where there is no such mean, 0 where none was skipped.
+   * V-05: the time that skipped read-backs saved, by the mean of the same card's executed ones;
+   * null where there is no such mean, 0 where none was skipped.
    */
   readonly savedPs: Time | null;
 }
 
-/** The near end as a table names it: a host, or its RNIC where that is not the first. */
+/** A host, or its RNIC where that is not the first. */
 export function nearEnd({ from, rnic }: Pick<MethodRow, "from" | "rnic">): string {
   return rnic ?? from;
 }
 
-/** The far end: a host, or its RNIC where the program has named it. */
+/** A host, or its RNIC where the program has named it. */
 export function farEnd({ to, toRnic }: Pick<MethodRow, "to" | "toRnic">): string {
   return toRnic ?? to;
 }

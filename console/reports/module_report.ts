@@ -1,7 +1,6 @@
 /**
- * Where the time of accesses to shared regions has passed (C-11), of a run that was traced (`--trace`): a row for each
- * region, side and operation, means of its accesses. The parts are those of the ladders (`fabric/trace/access_costs.ts`),
- * so a row's modules are its mean.
+ * Where the time of accesses to shared regions has passed (C-11), of a traced run. The parts are
+ * those of the ladders (`fabric/trace/access_costs.ts`), so a row's modules are its mean.
  */
 import { formatTime, type Time } from "../../fabric/base/time.ts";
 import { ACCESS_MODULES, type AccessModule } from "../../fabric/trace/access_modules.ts";
@@ -13,16 +12,15 @@ import { columnsOf, tableText } from "./table.ts";
 export interface ModuleRow {
   readonly variant: string;
   readonly region: string;
-  /** `far load`, `home store` …: by whom, and what. Atomics are stores. */
+  /** `far load`, `home store` …; atomics are stores. */
   readonly access: string;
-  /** Accesses of the trace that have ended. */
   readonly accesses: number;
   readonly meanPs: Time;
   /** Means over all of them: 0 where none has passed there. */
   readonly modulesPs: Readonly<Record<AccessModule, Time>>;
 }
 
-/** The rows of one variant, by region and access; none where nothing was traced. */
+/** By region and access; none where nothing was traced. */
 export function moduleRows(
   { label: variant, plan }: Pick<Prepared, "label" | "plan">,
   lines: readonly TraceLine[],
@@ -60,7 +58,7 @@ export function moduleRows(
   );
 }
 
-/** The table; modules in which no time has passed have no column. */
+/** Modules in which no time has passed have no column. */
 export function moduleTable(rows: readonly ModuleRow[]): string {
   const hasVariants = new Set(rows.map(({ variant }) => variant)).size > 1;
   const used = ACCESS_MODULES.filter((module) =>

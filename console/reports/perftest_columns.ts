@@ -1,6 +1,6 @@
 /**
- * perftest's output of a test, in its text and in its JSON: the fields of its header and the columns of a size's
- * line, each once (linux-rdma/perftest: `ctx_print_test_info`, `write_test_info_to_file`, `RESULT_FMT…`,
+ * Each field of perftest's header and each column of a size's line once, for text and JSON
+ * (linux-rdma/perftest: `ctx_print_test_info`, `write_test_info_to_file`, `RESULT_FMT…`,
  * `REPORT_FMT…`).
  */
 import type {
@@ -11,35 +11,30 @@ import type {
 import { PERFTEST, type PerftestName } from "../../nodes/host/programs/perftest/terms.ts";
 import { left } from "./printf.ts";
 
-/** The form in which a result is printed. */
 export interface PerftestForm {
-  /** `--report_gbits` */
   readonly gbits?: boolean;
-  /** `--output`: of each size this figure alone. */
+  /** `--output`: this figure alone, of each size. */
   readonly output?: PerftestOutput;
   /** `-H` and `-U`: every latency before its line, in order of size or of the messages. */
   readonly samples?: readonly ("sorted" | "unsorted")[];
-  /** `-N`: there is no peak because none is wanted. */
+  /** `-N`: no peak is wanted. */
   readonly noPeak?: boolean;
-  /** `--report-both`: each end of a bidirectional test for itself, too. */
+  /** `--report-both`: each end of a bidirectional test, too. */
   readonly reportBoth?: boolean;
 }
 
 export const PERFTEST_OUTPUTS = ["bandwidth", "message_rate", "latency"] as const;
 export type PerftestOutput = typeof PERFTEST_OUTPUTS[number];
 
-/** A value of the header: in the text behind its label, in the JSON by its key; null: not there. */
+/** In the text behind its label, in the JSON by its key; null: not there. */
 export type Field = readonly [
   label: string | null,
   key: string | null,
   value: string | number,
-  /** Text behind it. */
   behind?: string,
 ];
 
-/** The name from `getDeviceList`. */
 const DEVICE = "rackmesh0";
-/** Completions that `waitCompletion` takes at once. */
 const POLL_BATCH = 64;
 const ATOMIC_TYPES = { "fetch-add": "FETCH_AND_ADD", "compare-swap": "CMP_AND_SWAP" } as const;
 
@@ -56,7 +51,7 @@ export function perftestTitle(test: PerftestName, settings: PerftestSettings): s
   ].join(" ");
 }
 
-/** The fields in perftest's order. Features that this rack does not have (memory of GPUs) are OFF. */
+/** In perftest's order. Features that this rack does not have (memory of GPUs) are OFF. */
 export function fieldsOf(result: PerftestResult): readonly Field[] {
   const { test, device = DEVICE, settings, pathMtu } = result, { verb, measures } = PERFTEST[test];
   const { connection, qps, depth, rxDepth, postList, cqModeration, bidirectional } = settings;
@@ -105,21 +100,16 @@ export function fieldsOf(result: PerftestResult): readonly Field[] {
   ];
 }
 
-/** A figure of a size's line. */
 type Column<Row> = readonly [
   title: string,
-  /** In the JSON. */
   key: string,
-  /** In the line. */
   before: string,
   figure: Figure<Row>,
 ];
 
 interface Figure<Row> {
   readonly value: (row: Row) => number;
-  /** Behind the point. */
   readonly digits: number;
-  /** In the line, padded on the right. */
   readonly width: number;
 }
 
@@ -193,7 +183,6 @@ function messageRate({ messagesPerSecond }: RowOf<"bandwidth">): number {
   return messagesPerSecond / 1e6;
 }
 
-/** The titles of a test's columns. */
 export function titlesOf({ test, settings }: PerftestResult, form: PerftestForm): string {
   const columns = PERFTEST[test].measures === "bandwidth"
     ? bandwidthColumns(form, false)
@@ -203,11 +192,9 @@ export function titlesOf({ test, settings }: PerftestResult, form: PerftestForm)
   return columns.map(([title]) => title).join("");
 }
 
-/** A column's figure of a row, to its digits. */
 export interface Cell {
   readonly key: string;
   readonly text: string;
-  /** With what stands around it in the line. */
   readonly padded: string;
 }
 
@@ -224,7 +211,6 @@ export function cellsOf(row: PerftestRow, form: PerftestForm): readonly Cell[] {
   }
 }
 
-/** A size's line. */
 export function lineOf(row: PerftestRow, form: PerftestForm): string {
   return cellsOf(row, form).map(({ padded }) => padded).join("");
 }
@@ -249,7 +235,7 @@ export function outputOf(
   return { key: "bw_avg", value: inUnit(row.averageBytesPerSecond, form) };
 }
 
-/** Bytes a second in the unit of the columns: MiB or 10⁹ bits. */
+/** MiB or 10⁹ bits a second. */
 export function inUnit(bytesPerSecond: number, { gbits = false }: PerftestForm): number {
   return gbits ? bytesPerSecond * 8 / 1e9 : bytesPerSecond / MIB;
 }

@@ -1,4 +1,3 @@
-/** perftest's `--out_json`: the document that it writes, of one size. */
 import type { PerftestResult } from "../../nodes/host/programs/perftest/client.ts";
 import {
   cellsOf,
@@ -9,8 +8,9 @@ import {
 } from "./perftest_columns.ts";
 
 /**
- * The document of the last size, as perftest leaves it: it writes the file anew with each size. Keys and their
- * order are perftest's (`REPORT_FMT_JSON`). Undefined where there is no row.
+ * perftest's `--out_json`: the document of the last size, as perftest writes the file anew with
+ * each size. Keys and their order are perftest's (`REPORT_FMT_JSON`). Undefined where there is no
+ * row.
  */
 export function perftestJson(result: PerftestResult, form: PerftestForm = {}): string | undefined {
   const row = result.rows.at(-1);

@@ -1,4 +1,7 @@
-/** perftest's output: its header, both ends of each queue pair, a line for each size (`ctx_print_pingpong_data`). */
+/**
+ * perftest's output: its header, both ends of each queue pair, a line for each size
+ * (`ctx_print_pingpong_data`).
+ */
 import type {
   PerftestEnd,
   PerftestResult,
@@ -16,11 +19,10 @@ import {
 import { shortest } from "./printf.ts";
 
 const RULE = "-".repeat(87);
-/** In front of all, of a test by time or with too many messages (`force_dependecies`). */
+/** First line of a test by time or with too many messages (`force_dependecies`). */
 const NO_PEAK = " WARNING: BW peak won't be measured in this run.";
 const US = 1e6;
 
-/** The whole output of a test. */
 export function perftestText(result: PerftestResult, form: PerftestForm = {}): string {
   const { rows, ends } = result;
   if (form.output !== undefined) {
@@ -74,7 +76,6 @@ function endLines(end: PerftestEnd, side: string, { test, settings }: PerftestRe
   ];
 }
 
-/** Every latency, and the columns' titles again, as perftest does it. */
 function sampleLines(
   row: PerftestRow,
   { form, titles }: { readonly form: PerftestForm; readonly titles: string },

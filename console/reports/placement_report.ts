@@ -1,6 +1,6 @@
 /**
- * Where the copies of shared regions were kept, and by whom (C-04): a row for each region, with any programs. Its
- * home's judge counts its judgements; each move is reported as it is done, by the judge or by a program.
+ * Where the copies of shared regions were kept, and by whom (C-04). The judge of a region's home
+ * counts its judgements; each move is reported as it is done.
  */
 import { formatTime, type Time } from "../../fabric/base/time.ts";
 import {
@@ -22,17 +22,15 @@ export interface PlacementRow {
   readonly region: string;
   readonly home: string;
   readonly far: readonly string[];
-  /** As the scenario says it. */
   readonly placement: SharedRegion["placement"];
-  /** For `auto`; null for a region whose place the scenario says. */
+  /** For `auto`; null where the scenario says the place. */
   readonly judge: JudgePlan | null;
-  /** The judge's windows, and the accesses in them. Of home's last life; null without a judge. */
+  /** The judge's, of home's last life; null without a judge. */
   readonly windows: number | null;
   readonly homeAccesses: number | null;
   readonly farAccesses: number | null;
-  /** In the order of time, of all lives; where home's card has refused one, with its reason. */
+  /** By time, of all lives; a refusal of home's card has its reason. */
   readonly moves: readonly PlacementMove[];
-  /** Where the copies were at the end. */
   readonly place: "local" | "remote";
 }
 
@@ -40,7 +38,7 @@ export interface PlacementMove extends Omit<RegionMoved, "region"> {
   readonly at: Time;
 }
 
-/** The rows of one variant, in the scenario's order; none of a run without shared regions. */
+/** In the scenario's order. */
 export function placementRows(
   { label: variant, plan }: Pick<Prepared, "label" | "plan">,
   outcome: Reported,
@@ -56,7 +54,8 @@ export function placementRows(
       const { region: moved, ...move } = value as RegionMoved;
       return moved === name && node === home.host ? [{ at: time, ...move }] : [];
     });
-    // A card that begins anew keeps all copies where its plan has them, and so does one whose host had no power.
+    // A card that begins anew keeps all copies where its plan has them, and so does one whose host
+    // had no power.
     const since = Math.max(
       ...[home.host, rnicName(home.host)].map((node) => lastBeginOf(node, lives)),
     );
@@ -82,7 +81,6 @@ function lastBeginOf(node: string, lives: Lives["lives"]): Time {
   return lives.get(node)?.at(-1)?.from ?? 0;
 }
 
-/** Regions of a rack, each as its home has it. */
 function regionsIn({ nodes }: Prepared["plan"]): SharedRegion[] {
   return nodes.flatMap((node) =>
     node.kind !== "host"
@@ -91,10 +89,12 @@ function regionsIn({ nodes }: Prepared["plan"]): SharedRegion[] {
   ).toSorted((one, other) => one.id - other.id);
 }
 
-/** Lines of moves that a text has of one region; `--json` has all. */
 const SHOWN = 8;
 
-/** A table of the regions that were judged or moved, and a line for each move; nothing where the scenario decided all. */
+/**
+ * A table of the regions that were judged or moved, and a line for each move; nothing where the
+ * scenario decided all.
+ */
 export function placementText(rows: readonly PlacementRow[]): string[] {
   const told = rows.filter(({ judge, moves }) => judge !== null || moves.length > 0);
   if (told.length === 0) return [];

@@ -1,6 +1,6 @@
-/** Of printf(3) what other programs' formats need. Pure. */
+/** Formats of printf(3) that other programs' output needs. */
 
-/** `%-7s`: padded on the right. */
+/** `%-7s` */
 export function left(value: string | number, width: number): string {
   return String(value).padEnd(width);
 }

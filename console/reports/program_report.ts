@@ -1,4 +1,3 @@
-/** Results and failures of programs other than `put`, as text. */
 import { plainly } from "./json.ts";
 import { type Column, columnsOf, type Latencies, latencyColumns, tableText } from "./table.ts";
 import { isInLogTables, logTables } from "./log_report.ts";
@@ -9,14 +8,13 @@ import type { RunReport } from "./method_report.ts";
 
 type ProgramResult = RunReport["results"][number];
 
-/** The fields of `bulk`'s result that the table needs: rates in bit/s, times in ps. */
+/** Rates in bit/s, times in ps. */
 interface BulkResult {
   readonly program: "bulk";
   readonly status: string;
   readonly to: string;
   readonly messageBytes: number;
   readonly depth: number;
-  /** Of the program; absent: none was given, it is 1. */
   readonly weight?: number;
   readonly messages: number;
   readonly throughputBps: number;
@@ -44,7 +42,6 @@ function isBulk(result: ProgramResult): result is BulkRow {
   return program === "bulk" && throughputBps !== undefined;
 }
 
-/** By variant, then by begin: hosts of the same prefix in the order of their numbers. */
 function order({ variant, node, value }: BulkRow): string {
   const numbered = node.replace(/\d+/g, (digits) => digits.padStart(6, "0"));
   return `${variant} ${numbered} ${value.to}`;
@@ -73,7 +70,7 @@ function bulkTable(rows: readonly BulkRow[]): string {
 }
 
 /**
- * Weights, and shares of all bytes that their host's transfers sent within their time: the rest goes out when others
+ * Of all bytes that their host's transfers sent within their time: the rest goes out when others
  * have ended.
  */
 function shareColumns(rows: readonly BulkRow[]): Column<BulkRow>[] {
@@ -92,7 +89,6 @@ function rateColumn(title: string, value: (row: BulkRow) => number): Column<Bulk
   return { title, value, text: (row) => (value(row) / 1e9).toFixed(2) };
 }
 
-/** A failure as its message with the program's own part of the stack; any other result as JSON. */
 function lineOf({ variant, node, value }: ProgramResult): string {
   const { message, stack } = Object(value) as { message?: unknown; stack?: unknown };
   if (typeof message !== "string" || typeof stack !== "string") {
@@ -102,9 +98,9 @@ function lineOf({ variant, node, value }: ProgramResult): string {
 }
 
 /**
- * The program's own stack frames: without the project's frames above (callees) and below (callers), and without
- * what stands between a generator and the one that calls it by `yield*`: the engine's `next`, and what the bundle
- * has around it.
+ * Without the project's frames above (callees) and below (callers), and without what stands between
+ * a generator and the one that calls it by `yield*`: the engine's `next`, and what the bundle has
+ * around it.
  */
 function programFrames(stack: string): string[] {
   const frames = stack.split("\n").filter((line) =>

@@ -1,7 +1,7 @@
 /**
- * Runs the `recover` and the `check` of users' protocols on a rack: at the end of `rack run`, and after each
- * power failure of `rack explore`. Hosts without power recover here, on a recovery machine over what
- * their SCM holds, so a run need not start them again.
+ * Runs the `recover` and the `check` of users' protocols at the end of `rack run`, and after each
+ * power failure of `rack explore`. Hosts without power recover here, on a recovery machine over
+ * what their SCM holds, so a run need not start them again.
  */
 import type { TimedRecord } from "../../fabric/audit.ts";
 import { assert } from "../../fabric/base/assert.ts";
@@ -34,24 +34,20 @@ import { askConfined } from "../rack/own/confined.ts";
 import type { Around } from "../rack/own/loop_watch.ts";
 import type { Prepared } from "../rack/prepare.ts";
 
-/** The violations that a protocol's recovery or check has found; empty where there are none. */
 export interface ProtocolVerdict {
-  /** The protocol, as the scenario names it. */
   readonly program: string;
-  /** The oracle: its own check, or the operations that it notes. */
+  /** The protocol's own check, or the operations that it notes. */
   readonly by: "check" | "operations";
   readonly findings: readonly string[];
-  /** Questions without a verdict, in words. */
   readonly unknown: readonly string[];
   /** A host had lost its power, for good or not, when the check looked. */
   readonly sawCut: boolean;
 }
 
-/** A rack when the checks look at it. */
 export interface EndedRack {
   readonly plan: RackPlan;
   readonly own: Readonly<Record<string, MakeProgram>>;
-  /** Time of the last power failure among the hosts without power; with power everywhere, the end. */
+  /** The last power failure among the hosts without power; with power everywhere, the end. */
   readonly at: Time;
   readonly hosts: ReadonlyMap<string, EndedHost>;
   /** Both {@link inOrder}. */
@@ -62,22 +58,20 @@ export interface EndedRack {
 export interface EndedHost {
   /** Begin of its last life: 0 where it kept its power; undefined where it has none. */
   readonly since: Time | undefined;
-  /** Its SCM; without power, as the failure has left it. */
+  /** Without power, as the failure has left it. */
   readonly memory: Readable;
-  /** Observes its recovery. */
   readonly log?: MemoryLog;
 }
 
-/** The part that goes to the process with a run's own programs, which reads SCM files by itself. */
+/** For the process with a run's own programs, which reads SCM files by itself. */
 export interface CheckJob extends Pick<RunRecord, "plan" | "reports" | "notes" | "until"> {
-  /** The texts of own programs. */
   readonly programs: Readonly<Record<string, string>>;
   readonly lives: readonly (readonly [string, readonly Life[]])[];
 }
 
 /**
- * Judges the protocols of a scenario at the end of a run, in a process that may read the run's SCM files and nothing
- * else.
+ * Judges the protocols of a scenario at the end of a run, in a process that may read the run's SCM
+ * files and nothing else.
  * @param options.signal ends it.
  */
 export async function checkProtocols(
@@ -108,7 +102,6 @@ export async function checkProtocols(
 
 type EndedRun = Pick<RunRecord, "plan" | "lives" | "reports" | "notes" | "until" | "scm">;
 
-/** The rack at the end of a run. */
 export function endOf(
   { plan, lives, reports, notes, until, scm }: EndedRun,
   own: EndedRack["own"],
@@ -138,7 +131,7 @@ export function endOf(
 }
 
 /**
- * Each protocol that checks, or whose recovery fails.
+ * Judges each protocol that checks, or whose recovery fails.
  * @param around called to run each `recover` and `check`.
  */
 export function judgeProtocols(
@@ -179,10 +172,8 @@ export function judgeProtocols(
   });
 }
 
-/** A host after its last boot: the answers of its protocols' recoveries, and its SCM. */
 interface Booted {
   readonly answers: (program: string) => unknown;
-  /** By program, in words. */
   readonly failures: ReadonlyMap<string, string>;
   readonly scm: CrashedHost["scm"];
 }
@@ -202,7 +193,6 @@ function bootOf(
   };
 }
 
-/** A boot after a power failure, reduced to the needs of the protocols' recoveries. */
 function recover(
   own: EndedRack["own"],
   { host, domain, scmBytes, programs, memory, log, around }:
@@ -237,7 +227,6 @@ function recover(
   return { answers: (program) => answers.get(program), failures, scm: boot.read };
 }
 
-/** Errors and open questions on noted objects that a program's recoveries answer for: {@link objectsIn}. */
 function judgeObjects(
   { cut, hosts }: CrashView,
   objects: readonly NotedObject[],
@@ -261,7 +250,7 @@ function judgeObjects(
   });
 }
 
-/** The answer of a check, or its exception, as a list. */
+/** The answer of a check, or its exception. */
 export function findingsOf(check: Check, view: CrashView): readonly string[] {
   try {
     return textsOf(check(view));
@@ -270,9 +259,6 @@ export function findingsOf(check: Check, view: CrashView): readonly string[] {
   }
 }
 
-/**
- * The violations in the answer of a user's check; an answer of another type is a violation itself.
- */
 function textsOf(answer: unknown): readonly string[] {
   if (answer === undefined || answer === null) return [];
   const answers = Array.isArray(answer) ? answer : [answer];
@@ -288,7 +274,6 @@ function textsOf(answer: unknown): readonly string[] {
   ];
 }
 
-/** The options of a host's first program of a file; without one, none. */
 function optionsOf(
   plan: RackPlan,
   { host, program }: { readonly host: string; readonly program: string },

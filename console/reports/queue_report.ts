@@ -1,7 +1,6 @@
 /**
- * The cost of queues for a card (Q-11): reads of queue information for a doorbell, its cache, stale pointers, bytes
- * of queue information, latency and throughput. A row for each number of queue pairs that `many-queues` has measured;
- * where that does not run, one for each card whose queues are of interest.
+ * The cost of queues for a card (Q-11). A row for each number of queue pairs that `many-queues` has
+ * measured; where that does not run, one for each card whose queues are of interest.
  */
 import type { QueueCachePlan, QueuePlan, QueueStore } from "../../fabric/rack/plan/queue_plan.ts";
 import { CACHED_QUEUES, QUEUE_PLAN } from "../../fabric/rack/plan/queue_plan.ts";
@@ -14,7 +13,7 @@ import {
   recordBytes,
 } from "../../fabric/wire/host_bus/queue_placement.ts";
 import { formatTime } from "../../fabric/base/time.ts";
-import { isMapping } from "../../fabric/rack/scenario/reading.ts";
+import { isMapping } from "../../fabric/base/mapping.ts";
 import type { ManyQueuesResult, ManyQueuesRow } from "../../nodes/host/programs/many_queues.ts";
 import { countersOf, type Reported, reportsOf } from "../rack/run_variant.ts";
 import type { Prepared } from "../rack/prepare.ts";
@@ -22,12 +21,11 @@ import { type Column, columnsOf, type Latencies, latencyColumns, tableText } fro
 
 export interface QueueRow {
   readonly variant: string;
-  /** The card. */
   readonly node: string;
   readonly scheme: QueuePlan["scheme"];
   readonly placement: string;
   readonly layout: string;
-  /** Where queue information lies (Q-03). */
+  /** Of queue information (Q-03). */
   readonly store: QueueStore;
   /** `64, oldest`: entries of the card's cache, and what makes room in it. */
   readonly cache: string;
@@ -38,16 +36,18 @@ export interface QueueRow {
   readonly cacheHits: number;
   readonly cacheMisses: number;
   readonly cacheEvictions: number;
-  /** Doorbells handled with a pointer older than the one stored when they rang; null where that is not counted. */
+  /**
+   * Doorbells handled with a pointer older than the one stored when they rang; null: not counted.
+   */
   readonly stalePointers: number | null;
-  /** Bytes of queue information in memory: of one queue, and of all that the card has room for. */
+  /** In memory: of one queue, and of all that the card has room for. */
   readonly queueBytes: number;
   /**
-   * The part of these words for a write pointer: its own, in the classic scheme that of its address as well (Q-10).
+   * For a write pointer: its own words, in the classic scheme those of its address as well (Q-10).
    */
   readonly pointerBytes: number;
   readonly storeBytes: number;
-  /** Of the messages that the host's programs sent; null where no program, or more than one, reports them. */
+  /** Of messages of the host's programs; null where no program, or more than one, reports them. */
   readonly latencyPs: Latencies | null;
   readonly messagesPerSecond: number | null;
   readonly throughputBps: number | null;
@@ -61,7 +61,7 @@ type Card =
     readonly queuePlan?: QueuePlan;
   };
 
-/** The rows of one variant; none of a run without queues of interest. */
+/** None for a run without queues of interest. */
 export function queueRows(
   { label: variant, plan }: Pick<Prepared, "label" | "plan">,
   outcome: Reported,
@@ -103,7 +103,7 @@ export function queueRows(
   });
 }
 
-/** Queues that the scenario speaks of, or that the card's cache was too small for. */
+/** The scenario speaks of queues, or the card's cache was too small for them. */
 function isOfInterest(
   { queuePlan, queueCache }: Card,
   { cacheEvictions = 0, stalePointers = 0 }: Readonly<Record<string, number>>,
@@ -117,7 +117,7 @@ function isManyQueues(value: unknown): value is ManyQueuesResult {
   return isMapping(value) && value["program"] === "many-queues" && Array.isArray(value["rows"]);
 }
 
-/** All of a program's result stands in the table of queues. */
+/** The whole result stands in the table of queues. */
 export function isInQueueTable({ value }: { readonly value: unknown }): boolean {
   return isManyQueues(value) && value.status === "done";
 }
@@ -180,7 +180,6 @@ function perDoorbell(reads: number, doorbells: number): number {
   return doorbells === 0 ? 0 : reads / doorbells;
 }
 
-/** Latency and throughput by the reports of a host's programs: that of the only one, and the sum. */
 function saidBy(
   values: readonly unknown[],
 ): Pick<QueueRow, "latencyPs" | "messagesPerSecond" | "throughputBps"> {

@@ -46,8 +46,8 @@ export function figuresText(report: RunReport): string[] {
 }
 
 /**
- * A line for each check, and beside them one for each variant that did nothing, each warning, each kind of
- * message that was refused, and each reason why the run cannot be replayed.
+ * Lines of checks, variants that did nothing, warnings, refused messages, and reasons why the run
+ * cannot be replayed.
  */
 export function checksText(
   { checks, natives = [], warnings = [], refused, inexact = [], unchecked = [] }: RunReport,
@@ -64,7 +64,7 @@ export function checksText(
   ];
 }
 
-/** All that `rack run` prints. @param how.paint given each line of the checks, which it may colour. */
+/** All that `rack run` prints. @param how.paint may colour a line of the checks. */
 export function runText(
   report: RunReport,
   { paint = (text) => text, isTraced = false }: {
@@ -83,13 +83,11 @@ export function runText(
   ];
 }
 
-/** The duration, and the number of processes. */
 export function effortText({ virtualPs, wallMs, processes, events }: RunReport): string {
   return `${formatTime(virtualPs)} of virtual time in ${(wallMs / 1_000).toFixed(2)} s, ` +
     `${countOf(processes, "process", "processes")}, ${countOf(events, "event")}`;
 }
 
-/** The amount that a check has examined: the first variant, and the number of others. */
 function lookedText([first, ...more]: readonly string[]): string {
   if (first === undefined) return "";
   return more.length === 0 ? ` (${first})` : ` (${first}; ${countOf(more.length, "more variant")})`;

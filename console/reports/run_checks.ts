@@ -1,4 +1,3 @@
-/** Runs the checks at the end of every run, and formats their results. */
 import { checkAll, CHECKERS, type Verdict } from "../checks/all.ts";
 import { persistence } from "../checks/persistence.ts";
 import { failuresOf } from "../checks/programs.ts";
@@ -15,21 +14,17 @@ export interface JudgedVariant {
   readonly outcome: Reported;
   readonly rows: readonly MethodRow[];
   readonly protocols: readonly ProtocolVerdict[];
-  /** The findings of each of {@link CHECKERS}, in their order; absent without a record. */
+  /** In the order of {@link CHECKERS}; absent without a record. */
   readonly promises?: readonly PromiseVerdict[];
-  /** Why the checks say nothing, as nothing was done; absent where something was, or without a record. */
   readonly nothing?: string;
 }
 
-/** The findings of a checker in a variant. */
 export interface PromiseVerdict extends Pick<Verdict, "looked" | "findings"> {
-  /** Its promise applies to this run. */
   readonly isConcerned: boolean;
-  /** The run had something to examine. */
   readonly hasSubjects: boolean;
 }
 
-/** The verdicts of all checkers on a run, in their order. */
+/** In the checkers' order. */
 export function promisesOf(
   record: RunRecord,
   verdicts: readonly Verdict[] = checkAll(record),
@@ -113,10 +108,7 @@ function protocolChecks(variants: readonly JudgedVariant[]): Check[] {
   }];
 }
 
-/**
- * Compares the confirmations that `put` itself reports with the SCM file; this needs no audit
- * records.
- */
+/** Compares confirmations that `put` itself reports with the SCM file; needs no audit records. */
 function withLosses(check: Check, variants: readonly JudgedVariant[]): Check {
   const losses = variants.flatMap(({ rows }) => rows).filter(({ loss }) => loss !== null)
     .map(({ method, ddio, loss }) =>

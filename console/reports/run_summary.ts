@@ -1,4 +1,3 @@
-/** A run's summary from its directory: its scenario, its verdict, the files of interest. */
 import type { RunReport } from "./method_report.ts";
 import { DamagedFileError, ifThere, isThere, jsonIfThere } from "../base/files.ts";
 import { oneOf, refusal } from "../../fabric/rack/plan/problem.ts";
@@ -8,11 +7,11 @@ export interface RunSummary {
   readonly scenario: string | null;
   readonly seed: number | null;
   readonly digest: string | null;
-  /** `none` without a report. */
+  /** `none`: no report. */
   readonly verdict: ReportVerdict | "none";
 }
 
-/** Of the checks in a report; `unchecked`: no check was possible for a variant, as nothing was done. */
+/** `unchecked`: no check was possible for a variant, as nothing was done. */
 export type ReportVerdict = "holds" | "fails" | "unchecked";
 
 export function verdictOf(
@@ -24,11 +23,11 @@ export function verdictOf(
 
 const NOTHING: RunSummary = { scenario: null, seed: null, digest: null, verdict: "none" };
 
-/** Run directories do not change when they have a report: path → its time of change, and the summary. */
+/** Run directories do not change when they have a report; `mtime`: of the report. */
 const known = new Map<string, { readonly mtime: number; readonly summary: RunSummary }>();
 const KNOWN_MAX = 1_000;
 
-/** The known facts on a run; all null for one that is damaged. */
+/** All null for a damaged run. */
 export function summaryOf(path: string): RunSummary {
   const file = ifThere(() => Deno.statSync(`${path}/report.json`)) ??
     ifThere(() => Deno.statSync(`${path}/run.json`));
@@ -58,7 +57,7 @@ function read(path: string): RunSummary {
   }
 }
 
-/** The report of a run that has ended; undefined where it left none. @throws DamagedFileError */
+/** Of a run that has ended; undefined where it left none. @throws DamagedFileError */
 export function readReport(path: string): RunReport | undefined {
   return jsonIfThere<RunReport>(
     `${path}/report.json`,
@@ -67,7 +66,7 @@ export function readReport(path: string): RunReport | undefined {
   );
 }
 
-/** The parts of a run that stands for several; empty where it is a single one. */
+/** Empty where the run has one variant alone. */
 export function variantsOf(path: string): string[] {
   if (isThere(`${path}/run.json`)) return [];
   return [...ifThere(() => [...Deno.readDirSync(path)]) ?? []]
@@ -93,7 +92,6 @@ export function variantFolder({ id, path }: { id: string; path: string }, wanted
 }
 
 export interface RunFileRow {
-  /** Below the run's directory. */
   readonly path: string;
   readonly bytes: number;
   readonly kind: RunFileKind;
@@ -109,7 +107,7 @@ export type RunFileKind =
   | "memory"
   | "other";
 
-/** Files that hold the credentials of a rack's broker. */
+/** They hold the credentials of a rack's broker. */
 const SECRET = /(^|\/)(supervisor\.json|nats-server\.conf)$/;
 const KINDS: readonly (readonly [RegExp, RunFileKind])[] = [
   [/(^|\/)report\.json$/, "report"],
@@ -122,7 +120,7 @@ const KINDS: readonly (readonly [RegExp, RunFileKind])[] = [
 ];
 const DEPTH_MAX = 4;
 
-/** The regular files of a run, by path. Links are none of ours and are left out. */
+/** Regular files, by path. Links are none of ours. */
 export function filesOf(path: string): RunFileRow[] {
   const rows: RunFileRow[] = [];
   collect(path, { prefix: "", depth: 0, rows });

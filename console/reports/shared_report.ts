@@ -1,15 +1,15 @@
 /**
- * The cost of memory that computers share (C-11): accesses by placement and by the far computer's share of them, with
- * the shares between which another placement begins to cost less; queues and locks. The programs are those of
- * `scripts/scenarios/coherent_*.yaml`: each computer reports its own part; a row is for all computers of a memory.
+ * The cost of memory that computers share (C-11). The programs are those of
+ * `scripts/scenarios/coherent_*.yaml`: each computer reports its own part; a row is for all
+ * computers of a memory.
  */
 import { formatTime, type Time } from "../../fabric/base/time.ts";
-import { isMapping } from "../../fabric/rack/scenario/reading.ts";
+import { isMapping } from "../../fabric/base/mapping.ts";
 import { type ModuleRow, moduleTable } from "./module_report.ts";
 import { type PlacementRow, placementText } from "./placement_report.ts";
 import { type Column, columnsOf, tableText } from "./table.ts";
 
-/** Latencies of operations, in ps. */
+/** In ps. */
 export interface SharedLatency {
   readonly count: number;
   readonly median: Time;
@@ -21,26 +21,24 @@ export interface SharedLatency {
 interface OfMemory {
   readonly variant: string;
   readonly card: string;
-  /** Of a region (C-04); `none` of PCIe cards. */
   readonly placement: string;
 }
 
-/** Accesses of two computers; the far one makes `farPercent` of a hundred. */
+/** Of two computers; the far one makes `farPercent` of a hundred accesses. */
 export interface AccessRow extends OfMemory {
   readonly farPercent: number;
-  /** Number among several with this share and with other lines and stores, from 0. */
+  /** Among several with this share and with other lines and stores, from 0. */
   readonly draw: number;
-  /** null where the computer has made none. */
+  /** Null where the computer has made none. */
   readonly homeLoadPs: SharedLatency | null;
   readonly homeStorePs: SharedLatency | null;
   readonly farLoadPs: SharedLatency | null;
   readonly farStorePs: SharedLatency | null;
-  /** Over the accesses of both. */
   readonly accesses: number;
   readonly meanPs: Time;
   readonly busMessagesPerAccess: number;
   readonly networkMessagesPerAccess: number;
-  /** Share of the far computer's accesses that the cache of a card has served; null where cards keep none. */
+  /** Of the far computer's accesses, by the cache of a card; null where cards keep none. */
   readonly hitRate: number | null;
 }
 
@@ -53,14 +51,12 @@ export interface SharedQueueRow extends OfMemory {
   /** From the store to the load that finds it. */
   readonly latencyPs: SharedLatency;
   readonly messagesPerSecond: number;
-  /** Looks at memory for each message, of both computers. */
   readonly looksPerMessage: number;
   readonly busMessagesPerMessage: number;
   readonly networkMessagesPerMessage: number;
 }
 
 export interface LockRow extends OfMemory {
-  /** One computer's sections. */
   readonly node: string;
   readonly side: string;
   readonly sections: number;
@@ -73,25 +69,22 @@ export interface LockRow extends OfMemory {
   readonly networkMessagesPerSection: number;
 }
 
-/** One access to a line, alone. */
 export interface CostRow extends OfMemory {
-  /** By whom, and which: `far load`, `home store` …. */
   readonly access: string;
   /** The preceding access to the line: `nothing`, `its own load`, `home's store` … */
   readonly after: string;
   readonly tookPs: Time;
-  /** Of both computers. */
   readonly busMessages: number;
   readonly networkMessages: number;
 }
 
 /**
- * The measured shares between which another placement begins to cost less. Up to `fromPercent` one of them costs less
- * in every draw, from `toPercent` on another one; between them draws differ, or nothing was measured.
+ * Up to `fromPercent` one placement costs less in every draw, from `toPercent` on another one;
+ * between them draws differ, or nothing was measured.
  */
 export interface Crossover {
   readonly variant: string;
-  /** null where no share has the one, or the other, throughout. */
+  /** Null where no share has the one, or the other, throughout. */
   readonly fromPercent: number | null;
   readonly toPercent: number | null;
   /** The placement that costs less below the range, and the one above it. */
@@ -101,9 +94,9 @@ export interface Crossover {
 }
 
 export interface SharedReport {
-  /** Of each shared region of the rack, with any programs; none of PCIe cards alone. */
+  /** Of each shared region, with any programs; none of PCIe cards alone. */
   readonly placements: readonly PlacementRow[];
-  /** Time of accesses by module, of a run that was traced; else none. */
+  /** Of a traced run; else none. */
   readonly modules: readonly ModuleRow[];
   readonly costs: readonly CostRow[];
   readonly accesses: readonly AccessRow[];
@@ -112,7 +105,6 @@ export interface SharedReport {
   readonly crossovers: readonly Crossover[];
 }
 
-/** One computer's report on a workload. */
 interface Told {
   readonly program: "shared";
   readonly workload: "cost" | "access" | "queue" | "lock";
@@ -145,13 +137,13 @@ interface Part {
   readonly told: Told;
 }
 
-/** A program's result that belongs to these tables. */
+/** The result belongs to these tables. */
 export function isInSharedTable({ value }: { readonly value: unknown }): boolean {
   return isMapping(value) && value["program"] === "shared" &&
     typeof value["workload"] === "string" && typeof value["busMessages"] === "number";
 }
 
-/** The rows of one variant, from its nodes' reports; undefined for a run without shared regions and such programs. */
+/** Of one variant; undefined for a run without shared regions and such programs. */
 export function sharedReport(
   variant: string,
   { reports, placements = [], modules = [] }: {
@@ -188,7 +180,7 @@ export function sharedReport(
   };
 }
 
-/** The reports of all variants as one; undefined for none. */
+/** Of all variants; undefined for none. */
 export function joinedReport(reports: readonly SharedReport[]): SharedReport | undefined {
   if (reports.length === 0) return undefined;
   return {
@@ -222,7 +214,6 @@ function costRow(variant: string, parts: readonly Part[]): CostRow[] {
   }];
 }
 
-/** Rows to compare stand together: the same access of different memories. */
 function byAccess(one: CostRow, other: CostRow): number {
   const [first, second] = [one, other].map(({ access, after }) => `${access} ${after}`);
   return first === second ? 0 : first! < second! ? -1 : 1;
@@ -293,8 +284,8 @@ function over(count: number, of: number): number {
 }
 
 /**
- * The ranges of measured shares in which `local` and `remote` change places as the cheaper one (C-04): nothing is
- * drawn between them. None where one costs less throughout.
+ * Ranges of measured shares in which `local` and `remote` change places as the cheaper one (C-04):
+ * nothing is drawn between them. None where one costs less throughout.
  */
 function crossoversOf(rows: readonly AccessRow[]): Crossover[] {
   const variants = new Set(rows.map(({ variant }) => variant));
@@ -393,7 +384,7 @@ function costTable(rows: readonly CostRow[]): string {
   return tableText(columns, rows);
 }
 
-/** Medians; the mean is of all accesses. */
+/** Columns are medians; the mean is of all accesses. */
 function accessTable(rows: readonly AccessRow[]): string {
   const hasHits = rows.some(({ hitRate }) => hitRate !== null);
   const hits = ({ hitRate }: AccessRow) =>

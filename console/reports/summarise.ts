@@ -1,4 +1,3 @@
-/** Builds the report on a scenario from its variants that were run. */
 import { rackDigest } from "../../fabric/partition/digest.ts";
 import { notRestarted } from "../../fabric/rack/plan/not_restarted.ts";
 import type { RackPlan } from "../../fabric/rack/plan/plan.ts";
@@ -24,8 +23,8 @@ import { type Ran, rowsOf, type RunReport } from "./method_report.ts";
 import { checksOf, type JudgedVariant, promisesOf } from "./run_checks.ts";
 
 /**
- * Examines a variant that was run: its SCM files, every promise of the rack, and the checks of the user's own
- * protocols.
+ * Examines a variant that was run: its SCM files, every promise of the rack, and the checks of the
+ * user's own protocols.
  * @param options.claims check the claims of methods as if they were promises.
  * @param options.signal ends the checks; it then rejects with the signal's reason.
  */
@@ -44,7 +43,7 @@ export async function judge<One extends Ran & Parameters<typeof checkProtocols>[
   if (record === undefined) return { one, outcome: { ...ended, directory }, rows, protocols };
   const claimed = claims ? { ...record, claims: true } : record;
   const promises = promisesOf(claimed, await checkAllInTurns(claimed, signal));
-  // Frames and notes of many variants would be kept until the last one has ended.
+  // Else frames and notes of many variants would be kept until the last one has ended.
   const { reports, scm, lives } = record;
   const reported = { ...ended, directory, record: { reports, scm, lives } };
   const nothing = whyNothingDone({
@@ -55,15 +54,12 @@ export async function judge<One extends Ran & Parameters<typeof checkProtocols>[
   return nothing === undefined ? judged : { ...judged, nothing };
 }
 
-/** The report on a scenario's runs. */
 export function summarise(
   { id, path, wallMs, nats, outcomes, expect = [] }: {
     readonly id: string;
     readonly path: string;
     readonly wallMs: number;
-    /** The run's own broker counts among its processes. */
     readonly nats: boolean;
-    /** Checks that must examine something. */
     readonly expect?: readonly string[];
     readonly outcomes: readonly JudgedVariant[];
   },
@@ -138,7 +134,7 @@ function otherResults(
   );
 }
 
-/** Reports of topic `warning`: each once, however often it came. */
+/** Each once, however often it came. */
 export function warningsOf(
   outcomes: readonly {
     readonly one: Pick<Ran, "label"> & { readonly plan: Pick<RackPlan, "addresses"> };

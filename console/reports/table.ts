@@ -3,19 +3,19 @@ import { formatTime, type Time } from "../../fabric/base/time.ts";
 
 export interface Column<Row> {
   readonly title: string;
-  /** The value of a row's cell; undefined and null are an empty cell. */
+  /** Undefined and null are an empty cell. */
   readonly value: (row: Row) => string | number | null | undefined;
   readonly text?: (row: Row) => string;
 }
 
-/** Removes the columns whose condition is false. */
+/** Without columns whose condition is false. */
 export function columnsOf<Row>(
   ...columns: readonly (Column<Row> | false)[]
 ): readonly Column<Row>[] {
   return columns.filter((column) => column !== false);
 }
 
-/** Latencies of many operations, in ps. */
+/** Of many operations, in ps. */
 export interface Latencies {
   readonly median: Time;
   readonly p99: Time;
@@ -31,7 +31,7 @@ export function latencyColumns<Row>(
   );
 }
 
-/** A time with its unit; empty where there is none. */
+/** With its unit; empty where there is none. */
 export function timeColumn<Row>(
   title: string,
   value: (row: Row) => Time | undefined,

@@ -15,7 +15,7 @@ interface Ended {
   readonly finals: readonly Pick<FinalReply, "reports" | "statistics" | "linkFaults">[];
 }
 
-/** Adds the counters of the run's devices to the counts of a `put` to host `to`. */
+/** Adds the counters of the run's devices to the counts of a `put`. */
 export function figuresOf(counts: VerifiedCounts, rnic: string, ended: Ended): VerifiedFigures {
   const puts = ended.finals.flatMap(({ reports }) => reports).filter(({ topic, value }) =>
     topic === "result" && isPutResult(value) && value.verified !== undefined
@@ -36,7 +36,6 @@ function injectedIn({ plan, finals }: Ended): number {
   return [...onCables, ...inCards].reduce((sum, { hit }) => sum + (hit ?? 0), 0);
 }
 
-/** @param rnic of the responder. */
 function savedBy(skipped: number, rnic: string, { finals }: Ended): Time | null {
   if (skipped === 0) return 0;
   const card = countersOf(finals, rnic) ?? {};
@@ -104,9 +103,8 @@ const SHARES = ["packets/cmp", "bytes/cmp", "median/cmp"] as const;
 const known = (count: number | null) => count === null ? "?" : String(count);
 
 /**
- * Packets, bytes and median latency relative to WRITE, READ and comparison by the program; for a
- * persistent method also relative to the same method with a WRITE that persists, where the run has
- * one.
+ * Relative to WRITE, READ and comparison by the program; for a persistent method also relative to
+ * the same method with a WRITE that persists, where the run has one.
  */
 function sharesOf(row: Row, rows: readonly Row[]): string[] {
   const compared = rows.filter(({ verified, ddio, from, to }) =>
@@ -116,7 +114,8 @@ function sharesOf(row: Row, rows: readonly Row[]): string[] {
   const wanted = isPersistent ? "persist-compare" : "write-compare";
   const baseline = compared.find(({ method }) => method === wanted) ?? compared[0];
   if (baseline === undefined) return ["?", "?", "?"];
-  const share = (mine: number, its: number) => its > 0 ? (mine / its).toFixed(2) : "?";
+  const share = (mine: number | null, its: number | null) =>
+    mine !== null && its !== null && its > 0 ? (mine / its).toFixed(2) : "?";
   return [
     share(row.packetsPerMessage, baseline.packetsPerMessage),
     share(row.bytesPerMessage, baseline.bytesPerMessage),

@@ -20,7 +20,7 @@ import type { ScenarioSource } from "./scenario_source.ts";
 const FILE = "scenario.yaml";
 
 /**
- * Leaves the scenario in the directory of a run, or of one of its variants, as the run received it.
+ * Leaves the scenario, as the run received it, in the directory of a run or variant.
  * @param variant the choice where the scenario leaves several.
  */
 export function keepScenario(
@@ -35,7 +35,7 @@ export function keepScenario(
   writeWhole(`${directory}/${FILE}`, chosenText(text, { ...choices, base, variant }));
 }
 
-/** Leaves the scenario of a run with one that repeats it. */
+/** For a run that repeats another. */
 export function copyScenario(from: string, to: string): void {
   const text = textIfThere(`${from}/${FILE}`);
   if (text !== undefined) writeWhole(`${to}/${FILE}`, text);
@@ -51,7 +51,6 @@ export function scenarioOfRun(
     readonly directory: string;
     readonly plan: RackPlan;
     readonly partitions: readonly PartitionPlan[];
-    /** Where the text is to be: paths in it are relative. */
     readonly folder?: string;
   },
 ): RunText {

@@ -1,11 +1,10 @@
-/** Scenarios that come as text: kept as files, so that a run of one can be repeated. */
+/** Scenarios that come as text, kept as files: a run of one can be repeated. */
 import { writeWhole } from "../base/files.ts";
 import { cacheFolder } from "../base/paths.ts";
 
-/** Texts that have not been used for the longest time go. */
 const KEPT_MAX = 200;
 
-/** @returns the path of the file with this text: the same text has the same one. */
+/** Returns the path of the text's file: one for equal texts. */
 export async function keepText(text: string): Promise<string> {
   const folder = cacheFolder("scenarios");
   await Deno.mkdir(folder, { recursive: true, mode: 0o700 });

@@ -1,6 +1,6 @@
 /**
- * A folder for a new protocol of the user's, which works as it is: the protocol, its scenario, and the settings that
- * an editor and a debugger need for this clone. The protocol is the shipped `my_protocol.ts` under a name of its own.
+ * A new protocol is the shipped `my_protocol.ts` under a name of its own, with its scenario, and
+ * the settings that an editor and a debugger need for this clone.
  */
 import { basename, dirname, resolve } from "node:path";
 import { refusal } from "../../fabric/rack/plan/problem.ts";
@@ -10,14 +10,14 @@ import { SCHEMA_COMMENT, SCHEMA_FILE } from "./shipped.ts";
 
 export interface NewProtocol {
   readonly folder: string;
-  /** Files that are written, and files that were there and stay as they are, below the folder. */
+  /** Below the folder; `kept` files were there and stay as they are. */
   readonly written: readonly string[];
   readonly kept: readonly string[];
   readonly protocol: string;
   readonly scenario: string;
 }
 
-/** Where `rack run --inspect-brk` waits for a debugger, if no port is named: Deno's own choice. */
+/** Deno's own choice for `rack run --inspect-brk`. */
 export const INSPECTOR_PORT = 9229;
 
 const PROGRAM_ENDING = /\.ts$/;
@@ -68,23 +68,26 @@ export async function missingImports(folder: string): Promise<string | undefined
   return `deno.json stays as it is; editors need in its "imports": ${lines.join(", ")}`;
 }
 
-function alreadyThere(path: string) {
-  const expected = "the name of a protocol that is not there yet";
+export function alreadyThere(path: string) {
+  const expected = "the name of one that is not there yet";
   return refusal("", { found: `${path} is there already`, expected });
 }
 
 /** The name of the files: the folder's, as far as it is an identifier. */
-function stemOf(name: string, { isFile }: { readonly isFile: boolean }): string {
+export function stemOf(
+  name: string,
+  { isFile, otherwise = "my_protocol" }: { readonly isFile: boolean; readonly otherwise?: string },
+): string {
   if (STEM.test(name)) return name;
   const stem = name.replaceAll(/[^A-Za-z0-9]+/g, "_").replace(/^[^A-Za-z]+/, "").slice(0, 40)
     .replace(/_+$/, "");
-  if (!isFile) return STEM.test(stem) ? stem : "my_protocol";
+  if (!isFile) return STEM.test(stem) ? stem : otherwise;
   const expected = "a file such as my_protocol.ts: letters, digits and _, a letter first";
   throw refusal("--protocol", { found: `"${name}.ts"`, expected });
 }
 
 /** @returns false where the file existed. */
-async function writeNew(path: string, text: string): Promise<boolean> {
+export async function writeNew(path: string, text: string): Promise<boolean> {
   try {
     await Deno.mkdir(dirname(path), { recursive: true });
     await Deno.writeTextFile(path, text, { createNew: true });
@@ -112,7 +115,6 @@ async function filesOf(stem: string): Promise<Record<string, string>> {
   };
 }
 
-/** The same for rows of the coherent cards' protocol; the programs of its scenario stay in the clone. */
 async function coherenceFiles(stem: string): Promise<Record<string, string>> {
   const program = fromFileUrl(projectFile("scripts/scenarios/coherent_access.ts"));
   return {
@@ -143,7 +145,10 @@ async function shipped(path: string, stem: string): Promise<string> {
     .replaceAll("my-protocol", stem.replaceAll(/_+/g, "-").replace(/-$/, ""));
 }
 
-/** The names by which editors and `deno check` find the public modules of this clone, which import no package. */
+/**
+ * By these names editors and `deno check` find the public modules of this clone, which import no
+ * package.
+ */
 async function editorConfig(): Promise<{ readonly imports: Readonly<Record<string, string>> }> {
   const { imports } = JSON.parse(await Deno.readTextFile(projectFile("deno.json"))) as {
     readonly imports: Readonly<Record<string, string>>;
@@ -152,7 +157,6 @@ async function editorConfig(): Promise<{ readonly imports: Readonly<Record<strin
   return { imports: Object.fromEntries(doors.map(([name, at]) => [name, projectFile(at).href])) };
 }
 
-/** A test in the author's own runner, by the module `rackmesh/testing`. */
 function testOf(stem: string): string {
   return `/** What holds of the protocol: deno test --allow-run=deno */
 import { rack } from "rackmesh/testing";

@@ -5,7 +5,7 @@ import { refusal } from "../../fabric/rack/plan/problem.ts";
 import { ROOT } from "../base/paths.ts";
 import { SCHEMA_COMMENT, SCHEMA_FILE } from "./shipped.ts";
 
-/** Writes it into a file of its own; returns the scenario's name. @throws Refusal where there is one. */
+/** Returns the scenario's name. @throws Refusal where the file exists. */
 export async function writeNewScenario(file: string): Promise<string> {
   const name = nameFor(file);
   try {
@@ -23,7 +23,6 @@ export async function writeNewScenario(file: string): Promise<string> {
   return name;
 }
 
-/** The file's name, with the characters that a scenario's name may have. */
 function nameFor(file: string): string {
   const name = file.replace(/.*\//, "").replace(/\.ya?ml$/, "")
     .replaceAll(/[^A-Za-z0-9]+/g, "-").replace(/^-+/, "").slice(0, 40).replace(/-+$/, "");
@@ -37,7 +36,7 @@ function schemaFrom(folder: string): string {
   return path.startsWith(".") ? path : `./${path}`;
 }
 
-/** The text of a scenario. @param schema where its JSON schema is. */
+/** @param schema where its JSON schema is. */
 export function newScenario(
   { name, schema }: { readonly name: string; readonly schema: string },
 ): string {

@@ -1,7 +1,3 @@
-/**
- * The scenario of one run as a text: the user's file with the choices of the run, and with the faults made by hand as
- * `faults:`. A run of that text repeats it.
- */
 import { CORE_SCHEMA, dump } from "js-yaml";
 import { formatExact, NEVER, parseTime, type Time } from "../../fabric/base/time.ts";
 import { targetName } from "../../fabric/rack/plan/cable_names.ts";
@@ -9,7 +5,7 @@ import type { LinkFaultPlan } from "../../fabric/rack/plan/link_plan.ts";
 import { hostOfRnic } from "../../fabric/rack/plan/names.ts";
 import type { FaultPlan, RackPlan, ShutdownPlan } from "../../fabric/rack/plan/plan.ts";
 import { SHUTDOWN_PS } from "../../fabric/rack/plan/power.ts";
-import { isMapping } from "../../fabric/rack/scenario/reading.ts";
+import { isMapping } from "../../fabric/base/mapping.ts";
 import type { ProgramScenario } from "../../fabric/rack/scenario/scenario.ts";
 import {
   type ScenarioVariant,
@@ -19,18 +15,20 @@ import {
   variants,
 } from "../../fabric/rack/scenario/variants.ts";
 import { readYaml } from "../../fabric/rack/scenario/yaml_source.ts";
-import { isNative, isOwnProgram, parseScenario } from "../../fabric/rack/scenario/parse_scenario.ts";
+import {
+  isNative,
+  isOwnProgram,
+  parseScenario,
+} from "../../fabric/rack/scenario/parse_scenario.ts";
 import { makePlan } from "../../fabric/rack/assembly/topology.ts";
 import { Refusal } from "../../fabric/rack/plan/problem.ts";
 import type { ReplayedFaults } from "../rack/fault_lines.ts";
 
 type Mapping = Record<string, unknown>;
 
-/** The choices that identify a run among those of its scenario. */
 export type ChosenVariant = Pick<ScenarioVariant, "method" | "ddio" | "seed">;
 
 export interface RunTextOptions extends VariantChoices {
-  /** The folder in which the paths of the scenario begin. */
   readonly base: string;
   readonly variant: ChosenVariant;
   /** As in `PrepareOptions`: it is asked before the choices are made. */
@@ -41,8 +39,7 @@ export interface RunTextOptions extends VariantChoices {
 export function chosenText(text: string, options: RunTextOptions): string {
   const { base, variant, change } = options;
   const { capture: _, ...data } = readYaml(text, "").source.data as Mapping;
-  const listed = (Array.isArray(data["programs"]) ? data["programs"] as Mapping[] : [])
-    .flatMap((item) => changedProgram(item, change));
+  const listed = listIn(data, "programs").flatMap((item) => changedProgram(item, change));
   const isVaried = listed.some(variesMethod);
   const method = options.method ?? (isVaried ? variant.method : undefined);
   const programs = listed.map((item) => {
@@ -52,9 +49,13 @@ export function chosenText(text: string, options: RunTextOptions): string {
   const ddio = options.ddio ?? (variesDdio(data) ? variant.ddio : undefined);
   const chosen = withAbsolutePaths({ ...data, seed: variant.seed, programs }, base);
   if (ddio) Object.assign(chosen, withDdio(chosen, ddio));
-  // A scenario's expectations of all its runs need not hold for one of them.
   if (method || ddio) delete chosen["expect"];
   return dumped(chosen);
+}
+
+/** A list of valid data, which may be absent. */
+function listIn(data: Mapping, key: string): readonly Mapping[] {
+  return (data[key] ?? []) as readonly Mapping[];
 }
 
 /** The text of a scenario's data. */
@@ -68,7 +69,6 @@ export function dumped(data: Mapping): string {
   });
 }
 
-/** The program of an item of `programs`, which may be for several hosts. */
 function programOf({ on, run, program, at: _, ...options }: Mapping): ProgramScenario {
   return { on: String(on), run: String(run ?? program), at: 0, options: options as never };
 }
@@ -94,7 +94,7 @@ function withChoices(item: Mapping, choices: Parameters<typeof takenBy>[1]): Map
   return made;
 }
 
-/** A scenario's data with absolute paths. @param base the folder in which they begin. */
+/** @param base the folder in which the paths begin. */
 export function withAbsolutePaths(data: Mapping, base: string): Mapping {
   const { programs, shared, coherence } = data;
   const each = (items: readonly unknown[], change: (item: Mapping, base: string) => Mapping) =>
@@ -121,7 +121,6 @@ function withProgramPaths(item: Mapping, base: string): Mapping {
   };
 }
 
-/** An item of `shared` whose judge's rule has an absolute path. */
 function withRulePath(item: Mapping, base: string): Mapping {
   const { judge } = item;
   if (typeof judge === "string") return { ...item, judge: absolute(judge, base) };
@@ -142,7 +141,6 @@ function variesDdio({ defaults, hosts }: Mapping): boolean {
   return isBoth(defaults) || Object.values(isMapping(hosts) ? hosts : {}).some(isBoth);
 }
 
-/** DDIO of the hosts that vary it, else of all. */
 function withDdio(data: Mapping, ddio: string): Mapping {
   const { defaults, hosts } = data, isVaried = variesDdio(data);
   const all = isMapping(defaults) ? defaults : {};
@@ -161,39 +159,33 @@ interface HostShutdown extends ShutdownPlan {
 }
 
 export interface ByHand extends ReplayedFaults {
-  /** Devices whose failures and returns of power are all on record, up to an instant. */
+  /** Failures and returns of power of these devices are all on record, up to `before`. */
   readonly onRecord: { readonly nodes: readonly string[]; readonly before: Time };
-  /** Programs that were started by order, which `faults:` cannot express. */
   readonly programs: readonly { readonly host: string; readonly run: string }[];
-  /** Hosts that were shut down by order. */
   readonly shutdowns: readonly HostShutdown[];
-  /** Why the run cannot be replayed exactly. */
   readonly inexact: readonly string[];
 }
 
 export interface RunText {
   readonly text: string;
-  /** Number of items of `faults:` that were added for faults made by hand. */
   readonly faults: number;
   /** Sentences on events that the text cannot express. */
   readonly notes: readonly string[];
 }
 
-/** The text of {@link chosenText} with the faults made by hand on a rack of its `plan` as `faults:`. */
+/** {@link chosenText}, with faults made by hand on a rack of its `plan` as `faults:`. */
 export function withByHand(
   chosen: string,
   { run, plan, byHand, folder }: {
     readonly run: string;
     readonly plan: RackPlan;
     readonly byHand: ByHand;
-    /** The folder of the text: paths in it are relative. */
     readonly folder?: string;
   },
 ): RunText {
   const data = readYaml(chosen, "").source.data as Mapping;
   const power = newPowerFaults(plan, byHand.faults);
-  const planned = (Array.isArray(data["faults"]) ? data["faults"] as Mapping[] : [])
-    .filter((item) => hasHappened(item, byHand));
+  const planned = listIn(data, "faults").filter((item) => hasHappened(item, byHand));
   // The place of a cable's fault in the list is its number, which names its random streams.
   const links = byHand.linkFaults.toSorted((x, y) => x.id - y.id);
   const begun = [...byHand.shutdowns, ...plannedShutdowns(plan)];
@@ -203,7 +195,7 @@ export function withByHand(
     ...links.map((fault) => linkItem(plan, fault)),
   ];
   const programs = [
-    ...Array.isArray(data["programs"]) ? data["programs"] as Mapping[] : [],
+    ...listIn(data, "programs"),
     ...byHand.morePrograms.map(programItem),
   ];
   const { faults: _, ...rest } = data;
@@ -227,7 +219,7 @@ export function withByHand(
   };
 }
 
-/** Starts of hosts whose dead cards stayed dead in the run: by default the card comes back, too. */
+/** By default the card of a started host comes back, too: these stayed dead in the run. */
 function cardsLeftOff(
   faults: readonly Mapping[],
   { text, known }: { readonly text: string; readonly known: readonly FaultPlan[] },
@@ -247,7 +239,6 @@ function cardsLeftOff(
   );
 }
 
-/** The faults of power that a scenario's text stands for; undefined where it cannot be run. */
 function powerIn(text: string): readonly FaultPlan[] | undefined {
   try {
     return makePlan(variants(parseScenario(text, ""))[0]!).faults;
@@ -257,7 +248,6 @@ function powerIn(text: string): readonly FaultPlan[] | undefined {
   }
 }
 
-/** Differences between the text and the run, such as another path of an own program. */
 function unsaid(
   text: string,
   { plan, recorded }: { readonly plan: RackPlan; readonly recorded: readonly FaultPlan[] },
@@ -313,8 +303,8 @@ function notesOn({ programs, shutdowns, writebacks, inexact }: ByHand): string[]
 }
 
 /**
- * Faults that the plan does not have, in an order that a scenario takes: kills before starts of one instant. The
- * power of a host is that of its card where both return.
+ * Kills come before starts of one instant, as a scenario takes them. The power of a host is that of
+ * its card where both return.
  */
 function newPowerFaults(
   { faults: planned, nodes }: RackPlan,
@@ -343,7 +333,7 @@ function plannedShutdowns({ nodes }: RackPlan): HostShutdown[] {
   );
 }
 
-/** The item of a power failure that ends a shutdown, or cuts it short; undefined for any other. */
+/** A power failure ends a shutdown, or cuts it short. */
 function shutdownItem(
   { at, action, node }: FaultPlan,
   begun: readonly HostShutdown[],
@@ -368,9 +358,6 @@ function powerItem({ at, action, node }: FaultPlan): Mapping {
   return { at: formatExact(at), [action]: node };
 }
 
-/**
- * An item of `faults:` that is not about power, or has happened, or is still to come: moot items are not on record.
- */
 function hasHappened(
   { at, kill, start, shutdown, within }: Mapping,
   { faults, onRecord }: ByHand,
@@ -387,7 +374,6 @@ function programItem({ on, run, at, options }: ProgramScenario): Mapping {
   return { on, run, ...(at > 0 && { at: formatExact(at) }), ...options };
 }
 
-/** The item that the schema reads into this fault. */
 function linkItem(plan: RackPlan, fault: LinkFaultPlan): Mapping {
   const { action, at, until, share, nth, count, only, delayPs, jitterPs } = fault;
   const { overtakenBy, holdPs, sealed } = fault;

@@ -1,4 +1,4 @@
-/** A scenario's file, read once by the entry point of a command; all later steps are handed what was read. */
+/** A scenario's file, read once by the entry point of a command. */
 import { Refusal, refusal } from "../../fabric/rack/plan/problem.ts";
 import { formatSize } from "../../fabric/rack/plan/units.ts";
 import { readScenarioOf } from "../../fabric/rack/scenario/parse_scenario.ts";
@@ -7,20 +7,18 @@ import type { YamlSource } from "../../fabric/rack/scenario/yaml_source.ts";
 import { readInto } from "../base/files.ts";
 
 export interface ScenarioSource {
-  /** The file's path as its user wrote it: for messages, and for commands that read it again. */
+  /** As its user wrote it: for messages, and for commands that read it again. */
   readonly path: string;
-  /** The folder in which the scenario's relative paths begin. */
   readonly base: string;
   readonly text: string;
-  /** The values of the text, with their places. */
   readonly yaml: YamlSource;
   readonly scenario: Scenario;
 }
 
 /**
  * Reads and checks a scenario's file.
- * @param how.base where its paths begin, of one that is a changed copy of another; default: the file's folder, of a
- *   pipe the current one.
+ * @param how.base where its paths begin, of one that is a changed copy of another; default: the
+ * file's folder, of a pipe the current one.
  * @throws Refusal where the file cannot be read, is too large or is no valid scenario.
  */
 export async function readScenario(
@@ -31,7 +29,7 @@ export async function readScenario(
   return sourceOf(text, { path, base: base ?? (isFile ? await folderOf(path) : Deno.cwd()) });
 }
 
-/** A scenario that has been read, or made. @throws Refusal where it is not valid. */
+/** @throws Refusal where the scenario is not valid. */
 export function sourceOf(
   text: string,
   { path, base }: Pick<ScenarioSource, "path" | "base">,
@@ -39,7 +37,7 @@ export function sourceOf(
   return { path, base, text, ...readScenarioOf(text, path) };
 }
 
-/** Limit of a scenario, larger than any that a person or a program writes. */
+/** Larger than any that a person or a program writes. */
 const SCENARIO_BYTES_MAX = 4 << 20;
 
 /** A pipe can be read only once. */

@@ -1,20 +1,17 @@
-/** The scenarios that come with the project, each with the first sentence of its file. */
 import { fromFileUrl, projectFile } from "../base/paths.ts";
 
 export interface ShippedScenario {
-  /** The name of its file, without the ending. */
   readonly name: string;
   readonly file: string;
-  /** One sentence. */
+  /** The first sentence of its file. */
   readonly about: string;
 }
 
 const FOLDER = "scripts/scenarios";
 
-/** The JSON schema of scenario files, for editors: `json_schema.ts` as a file. */
+/** `json_schema.ts` as a file, for editors. */
 export const SCHEMA_FILE = fromFileUrl(projectFile(`${FOLDER}/schema.json`));
 
-/** All of them, by name. */
 export async function shippedScenarios(): Promise<ShippedScenario[]> {
   const found: ShippedScenario[] = [];
   for await (const { name } of Deno.readDir(projectFile(FOLDER))) {
@@ -26,7 +23,7 @@ export async function shippedScenarios(): Promise<ShippedScenario[]> {
   return found.sort((x, y) => x.name < y.name ? -1 : 1);
 }
 
-/** By this comment editors find a file's schema. */
+/** Editors find a file's schema by it. */
 export const SCHEMA_COMMENT = "# yaml-language-server: $schema=";
 
 /** The first sentence of the comment at the head of a scenario file. */

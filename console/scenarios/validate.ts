@@ -1,6 +1,6 @@
-/** Looks at a scenario as `run` does before it starts anything. */
 import { notRestarted, type PlanWarning } from "../../fabric/rack/plan/not_restarted.ts";
-import { isMapping, valueAt } from "../../fabric/rack/scenario/reading.ts";
+import { isMapping } from "../../fabric/base/mapping.ts";
+import { valueAt } from "../../fabric/rack/scenario/reading.ts";
 import { isOwnProgram } from "../../fabric/rack/scenario/parse_scenario.ts";
 import { variants } from "../../fabric/rack/scenario/variants.ts";
 import { formatPath, type Path } from "../../fabric/rack/scenario/yaml_source.ts";
@@ -8,19 +8,15 @@ import { type Problem, Refusal, showFound } from "../../fabric/rack/plan/problem
 import { findProgram, lacksInput, prepare } from "../rack/prepare.ts";
 import type { ScenarioSource } from "./scenario_source.ts";
 
-/** The runs of a valid scenario. */
 export interface ValidScenario {
   readonly file: string;
   readonly name: string;
   readonly seed: number;
   readonly hosts: number;
-  /** Hosts, RNICs and switches. */
   readonly nodes: number;
-  /** The labels of the runs. */
   readonly runs: readonly string[];
   /** Those that run, each once: shipped ones by name, others by path. */
   readonly programs: readonly string[];
-  /** Faults of power, cables and machines. */
   readonly faults: number;
   /** Hosts whose `put` has no file yet: `--input` names one. */
   readonly needsInput: readonly string[];
@@ -29,7 +25,7 @@ export interface ValidScenario {
 }
 
 /**
- * Checks and resolves a scenario, and loads the programs of the user's own.
+ * Checks and resolves a scenario, and loads own programs.
  * @throws Refusal with all problems, those of a value with its line; the signal's reason.
  */
 export async function validateScenario(
@@ -50,7 +46,7 @@ export async function validateScenario(
       return undefined;
     },
   });
-  // Without a put, fewer methods are varied: labels are those of the scenario as it stands.
+  // Labels of the scenario as it stands: without a put, fewer methods are varied.
   const runs = variants(scenario).map(({ label }) => label);
   const { name, seed, hosts, programs, faults, linkFaults, deviceFaults } = scenario;
   return {
@@ -67,7 +63,6 @@ export async function validateScenario(
   };
 }
 
-/** Own programs that are missing or do not load, each where the file names it first. */
 async function programProblems(
   { path: file, base, yaml: source }: ScenarioSource,
   signal: AbortSignal | undefined,
@@ -97,7 +92,7 @@ function programPaths(data: unknown): Path[] {
   });
 }
 
-/** Rules of judges (C-04). */
+/** C-04 */
 function rulePaths(data: unknown): Path[] {
   return listAt(data, "shared").map((item, i) => {
     const judge = valueAt(item, ["judge"]);
@@ -106,8 +101,7 @@ function rulePaths(data: unknown): Path[] {
 }
 
 function listAt(data: unknown, key: string): readonly unknown[] {
-  const items = valueAt(data, [key]);
-  return Array.isArray(items) ? items : [];
+  return (valueAt(data, [key]) ?? []) as readonly unknown[];
 }
 
 async function problemsWith(

@@ -1,7 +1,4 @@
-/**
- * The console's server as a Hono app: doors, the API below `/api/v1`, metrics, and the page's files. It does
- * nothing itself: routes call the functions that the command calls. A test calls `app.request()`.
- */
+/** A test calls `app.request()`. */
 import { createMiddleware } from "hono/factory";
 import type { Console, Env } from "./context.ts";
 import { ApiFailure, failureResponse } from "./doors/errors.ts";
@@ -20,7 +17,6 @@ import { sessionRoutes } from "./routes/session.ts";
 
 const API = "/api/v1";
 
-/** All routes of the API: their type is the page's client. */
 function apiRoutes(console: Console, feeds: Set<() => void>) {
   return newRoutes()
     .route("/", sessionRoutes(console))
@@ -40,12 +36,10 @@ export interface App {
     init?: RequestInit,
     env?: Env["Bindings"],
   ) => Response | Promise<Response>;
-  /** Ends the feeds that are open: pages see their stream end. */
   readonly endFeeds: () => void;
 }
 
 export interface AppOptions extends Console {
-  /** Receives errors that are bugs of ours. */
   readonly onError?: (error: unknown) => void;
 }
 
@@ -94,7 +88,6 @@ export function createApp({ onError, ...console }: AppOptions): App {
   };
 }
 
-/** Bytes that a request may have: an object more than an order. */
 const bodies = createMiddleware<Env>(async (c, next) => {
   const isObject = c.req.method === "PUT" && c.req.path.includes("/objects/");
   const most = isObject ? doors.OBJECT_BYTES_MAX : doors.BODY_BYTES_MAX;

@@ -1,6 +1,6 @@
 /**
- * Data that all parts of the server share. Everything that a test decides (the wall clock, keys, the folder of runs)
- * comes in here; no other part reads it from elsewhere.
+ * A test decides all that is in here: the wall clock, keys, the folder of runs; no other part reads
+ * it from elsewhere.
  */
 import type { AuditLog } from "./doors/audit.ts";
 import type { Caller, Keys } from "./doors/keys.ts";
@@ -10,7 +10,7 @@ import type { Replays } from "./replays.ts";
 import type { Watchers } from "./feed/watchers.ts";
 
 export interface Console {
-  /** As a browser writes it, `http://127.0.0.1:4280`: the first is the one that is printed. */
+  /** As a browser writes them, `http://127.0.0.1:4280`; the first is printed. */
   readonly origins: readonly string[];
   readonly keys: Keys;
   readonly audit: AuditLog;
@@ -19,21 +19,19 @@ export interface Console {
   readonly replays: Replays;
   readonly page: Page;
   readonly version: string;
-  /** The rack that the console was started with. */
   readonly rack: string | null;
-  /** Monotonic wall time in ms. */
+  /** Monotonic. */
   readonly wallMs: () => number;
 }
 
 export interface Env {
   readonly Variables: {
-    /** Undefined where the request has no key that is known. */
+    /** Undefined where the request has no known key. */
     caller: Caller | undefined;
-    /** The part of the request that the audit log keeps. */
     detail: unknown;
   };
   readonly Bindings: {
-    /** The address of the other end; absent in tests. */
+    /** Of the other end; absent in tests. */
     readonly address?: string;
   };
 }

@@ -1,4 +1,3 @@
-/** Parts of a rack in their HTTP form: `console/`'s values in the shape of `console/api`. */
 import type { ClockStatus } from "../../fabric/clock/clock_service.ts";
 import { targetName } from "../../fabric/rack/plan/cable_names.ts";
 import { hostOfRnic } from "../../fabric/rack/plan/names.ts";
@@ -65,7 +64,7 @@ export function topologyOf({ plan, partitions, inputs }: RunFile, run: string): 
   };
 }
 
-/** They have a list of their own. */
+/** Programs have a list of their own. */
 function withoutPrograms(config: object): Record<string, unknown> {
   return Object.fromEntries(Object.entries(config).filter(([key]) => key !== "programs"));
 }

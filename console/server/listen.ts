@@ -1,6 +1,6 @@
 /**
- * The server on a socket. Loopback by default; another address only with TLS, or with an explicit option to go
- * without: keys and objects would cross the network as they are.
+ * Loopback by default; another address only with TLS, or with an explicit option to go without:
+ * keys and objects would cross the network as they are.
  */
 import { sleep } from "../../fabric/bus/wall_time.ts";
 import { refusal } from "../../fabric/rack/plan/problem.ts";
@@ -10,15 +10,13 @@ export interface ListenOptions {
   readonly address: string;
   /** 0: any free one. */
   readonly port: number;
-  /** Paths of a certificate and its key, PEM. */
   readonly tls?: { readonly cert: string; readonly key: string };
   /** The user's explicit word for another address without TLS. */
   readonly isInsecure?: boolean;
-  /** Other names by which browsers reach this server: the Host header has one of them. */
+  /** Other names of this server, in browsers' Host header. */
   readonly names?: readonly string[];
 }
 
-/** Where a server listens. */
 export interface Place {
   readonly port: number;
   /** As a browser writes them; the first one is for people. */
@@ -48,7 +46,10 @@ export function checkListen({ address, tls, isInsecure = false, names = [] }: Li
   }
 }
 
-/** @param make builds the app when the port is known. @throws Refusal where it cannot listen there. */
+/**
+ * @param make builds the app when the port is known.
+ * @throws Refusal where the server cannot listen there.
+ */
 export async function listen(
   options: ListenOptions,
   make: (place: Place) => App | Promise<App>,
@@ -85,7 +86,6 @@ export async function listen(
   };
 }
 
-/** How long requests under way may take when the server ends. */
 const GRACE_MS = 2_000, LOOK_MS = 20;
 
 function serveAt(

@@ -1,6 +1,6 @@
 /**
- * `/metrics` for Prometheus, of all racks of this user that are up: names by its guide (base units, `_total`
- * for counters). Counters begin anew with a device's power, as Prometheus expects of a restart.
+ * For Prometheus: names by its guide (base units, `_total` for counters). Counters begin anew with
+ * a device's power, as Prometheus expects of a restart.
  */
 import { Counter, Gauge, type Metric, Registry } from "prom-client";
 import {
@@ -18,7 +18,6 @@ import { listRuns } from "../rack/run_directory.ts";
 import type { Console } from "./context.ts";
 
 const PS = 1e12;
-/** Longest time for which a silent rack holds up a scrape. */
 const CONNECT_MS = 1_000;
 
 export async function metricsText({ jobs, watchers }: Console) {
@@ -98,7 +97,6 @@ function metricsIn(registry: Registry) {
   };
 }
 
-/** A histogram whose buckets the hosts have counted: prom-client's own counts what it observes itself. */
 function histogram(
   registry: Registry,
   { name, help }: { readonly name: string; readonly help: string },
@@ -193,7 +191,6 @@ async function collect(
   }
 }
 
-/** Queued bytes at the switches' output ports, by cable. */
 function queuesOf({ cables }: RackPlan, nodes: Counters) {
   return cables.flatMap(({ a, b }, cable) =>
     [a, b].flatMap(({ node, port }) => {
@@ -203,7 +200,6 @@ function queuesOf({ cables }: RackPlan, nodes: Counters) {
   );
 }
 
-/** `drop-receive-overrun` of a card, `droppedQueueFull` of a switch. */
 function reasonOf(name: string): string | undefined {
   if (name.startsWith("drop-")) return name.slice("drop-".length);
   const word = /^dropped([A-Z]\w*)$/.exec(name)?.[1];

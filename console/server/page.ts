@@ -1,10 +1,9 @@
-/** The page's files, from memory: they are few, and made once when the console starts. */
 import { type PageFile, pageFiles } from "../ui/bundle.ts";
 
 /** By path, `/` among them. */
 export type Page = ReadonlyMap<string, PageFile>;
 
-/** The page; where it cannot be made, one that says why. */
+/** Where the page cannot be made: a page that says why. */
 export async function makePage(): Promise<Page> {
   try {
     return new Map((await pageFiles()).map((file) => [file.path, file]));
@@ -13,7 +12,7 @@ export async function makePage(): Promise<Page> {
   }
 }
 
-/** Stands in for a page that is not there. @param why a sentence. */
+/** @param why a sentence, for a page that is not there. */
 export function pageWithout(why: string): Page {
   const text = why.replaceAll("&", "&amp;").replaceAll("<", "&lt;");
   const body = new TextEncoder().encode(`<!doctype html>
@@ -29,7 +28,7 @@ export function pageWithout(why: string): Page {
   return new Map([["/", { path: "/", type, body, gzip: body.slice(0, 0), immutable: false }]]);
 }
 
-/** The answer to a request of a file; undefined where there is none of that path. */
+/** Undefined where there is no file of that path. */
 export function pageResponse(
   page: Page,
   { path, encodings }: { readonly path: string; readonly encodings: string | undefined },

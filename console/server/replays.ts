@@ -1,10 +1,8 @@
-/** Replays of runs, each a process: limited in number, shared by all pages, ended after a time without a question. */
 import { Replay } from "../replay/client.ts";
 
 export interface ReplaysOptions {
   readonly wallMs: () => number;
   readonly openMax?: number;
-  /** A replay ends after so long without a question. */
   readonly idleMs?: number;
 }
 
@@ -14,12 +12,10 @@ const OPEN_MAX = 3, IDLE_MS = 120_000, LOOK_MS = 5_000;
 interface Open {
   readonly replay: Promise<Replay>;
   readonly ending: AbortController;
-  /** Questions under way: it is not ended below them. */
   asked: number;
   usedMs: number;
 }
 
-/** All that can be replayed at once is in use. */
 export class ReplaysBusy extends Error {
   override readonly name = "ReplaysBusy";
 }
@@ -39,7 +35,7 @@ export class Replays {
   }
 
   /**
-   * Asks the replay of a run, which is opened where it is not.
+   * Opens the run's replay where it is not open.
    * @param target.run the whole name.
    * @throws what `Replay` throws; ReplaysBusy.
    */
@@ -59,7 +55,6 @@ export class Replays {
     }
   }
 
-  /** Ends all of them, whatever their queries, and opens no more. */
   async end(): Promise<void> {
     this.#isOver = true;
     await Promise.all([...this.#open.keys()].map((key) => this.#end(key)));
@@ -78,13 +73,12 @@ export class Replays {
     const replay = Replay.open(target, { signal: ending.signal });
     const open = { replay, ending, asked: 0, usedMs: wallMs() };
     this.#open.set(key, open);
-    // One that has failed is tried anew by the next question.
+    // The next question tries a failed one anew.
     replay.catch(() => this.#open.get(key) === open && this.#open.delete(key));
     this.#timer ??= setInterval(() => this.#endIdle(), LOOK_MS);
     return open;
   }
 
-  /** One whose process has ended answers no more: the next query opens another. */
   #forgetEnded(key: string, open: Open): void {
     const forget = ({ isOver }: Replay) => {
       if (isOver && this.#open.get(key) === open) void this.#end(key);

@@ -1,4 +1,3 @@
-/** A console: its server, its processes, and its end. */
 import type { Role } from "../api/session.ts";
 import { cacheFolder } from "../base/paths.ts";
 import { versionText } from "../base/version.ts";
@@ -17,9 +16,8 @@ import { refusal } from "../../fabric/rack/plan/problem.ts";
 
 export interface StartOptions extends ListenOptions {
   readonly page: Page;
-  /** The rack that this command has brought up. */
   readonly rack?: string;
-  /** An operator's key of the owner's, besides those that the console gives out. */
+  /** An operator's, besides the keys that the console gives out. */
   readonly fixedKey?: string;
   /** Jobs may run native programs. */
   readonly allowNative?: boolean;
@@ -28,13 +26,11 @@ export interface StartOptions extends ListenOptions {
 }
 
 export interface Started extends Place {
-  /** Signs one browser in, once. */
   readonly link: (role: Role) => Promise<string>;
-  /** Where the audit log is. */
   readonly auditFile: string;
   /**
-   * Ends the server, its jobs, and the racks that it has brought up.
-   * @returns the racks that it has taken down, and those that are up still.
+   * Ends the server, its jobs, and the racks that it has brought up; returns those that it has
+   * taken down, and those that are up still.
    */
   readonly end: () => Promise<
     { readonly down: readonly string[]; readonly left: readonly string[] }

@@ -1,6 +1,4 @@
-/** The text under a picture, from which a reader can make it again. */
-
-/** @param command by which it was made; "" where that is not known. */
+/** @param command by which the picture was made; "": not known. */
 export function captionOf(
   { scenarios, seeds, commit, command }: {
     readonly scenarios: readonly string[];
@@ -17,7 +15,6 @@ export function captionOf(
   return [`${about.join(", ")}.`, ...(command === "" ? [] : [command])];
 }
 
-/** `1 to 10` where they follow each other. */
 function rangeOf(seeds: readonly string[]): string {
   const isRange = seeds.length > 2 &&
     seeds.every((seed, i) => Number(seed) === Number(seeds[0]) + i);

@@ -1,25 +1,29 @@
 /** Which figure of what was measured is drawn against what. */
-import { oneOf, Refusal, refusal } from "../../fabric/rack/plan/problem.ts";
+import { oneOf, refusal } from "../../fabric/rack/plan/problem.ts";
 import { type Chart, type ChartPoint, type Series, withUnit, type XAxis } from "../plot/chart.ts";
 import { figureNamed, labelOfFigure, leadingOf, unitOf } from "./figures.ts";
 import { type Dimension, type Measured, type MeasuredPoint, medianOf } from "./measured.ts";
 
-/** The content of a picture; absent parts are chosen. */
 export interface Choice {
-  /** Default: the first thing that varies whose values are numbers, the seed only where there is no other. */
+  /**
+   * Default: the first thing that varies whose values are numbers, the seed only where there is no
+   * other.
+   */
   readonly x?: string | undefined;
   /** Default: the leading figure of the report. */
   readonly y?: string | undefined;
-  /** The dimensions that make a line, the rest is folded into medians; default: everything else but the seed. */
+  /**
+   * The dimensions that make a line, the rest is folded into medians; default: everything else but
+   * the seed.
+   */
   readonly by?: readonly string[] | undefined;
 }
 
-/** With more lines in one panel, panels separate them instead. */
 const LINES_MAX = 8;
 const PANELS_MAX = 4;
 const SEED = "seed";
 
-/** The figure that is meant; undefined where nothing was measured. @throws Refusal */
+/** Undefined where nothing was measured. @throws Refusal */
 export function figureOf({ points }: Measured, y: string | undefined): string | undefined {
   const own = points.map(({ at, figures, note }) => ({ keys: at, figures, note }));
   return y === undefined ? leadingOf(own)[0] : figureNamed(y, own);
@@ -30,7 +34,6 @@ export function chartOf(
   measured: Measured,
   { choice, title, caption }: {
     readonly choice: Choice;
-    /** The name of the measurement: a scenario. */
     readonly title: string;
     readonly caption: readonly string[];
   },
@@ -81,7 +84,6 @@ export function chartOf(
   };
 }
 
-/** The value of a point, of a number with its unit: `4 KiB`. */
 function shown({ name, values, numbers, unit }: Dimension, at: MeasuredPoint["at"]): string {
   const value = at[name] ?? "–", number = numbers?.[values.indexOf(value)];
   return number === undefined || unit === "" ? value : withUnit(unit, number);
@@ -97,7 +99,6 @@ function wordFor(name: string): string {
   return /(^|\.)(method|program|run|scenario)$/.test(name) ? "" : `${labelOf(name)} `;
 }
 
-/** `programs[0].depth` as a label. */
 function labelOf(name: string): string {
   const word = name.replace(/^.*\./, "");
   return word === "ddio" ? "DDIO" : word;
@@ -113,11 +114,11 @@ function sidesOf({ dimensions }: Measured, choice: Choice): {
   const x = choice.x === undefined
     ? others.find(({ numbers }) => numbers !== undefined) ?? others[0] ?? varying[0] ??
       dimensions[0]
-    : named("--x", choice.x, dimensions);
+    : named("x", choice.x, dimensions);
   if (x === undefined) {
     throw refusal("", { found: "There is nothing to draw: nothing differs between the runs" });
   }
-  const wanted = choice.by?.map((name) => named("--by", name, dimensions)) ?? others;
+  const wanted = choice.by?.map((name) => named("by", name, dimensions)) ?? others;
   const by = wanted.filter(({ name }) => name !== x.name);
   const lines = by.reduce((product, { values }) => product * values.length, 1);
   const fewest = by.toSorted((one, other) => one.values.length - other.values.length)[0];
@@ -132,12 +133,15 @@ function named(option: string, name: string, dimensions: readonly Dimension[]): 
     dimensions.find((each) => each.name.endsWith(`.${name}`));
   if (found !== undefined) return found;
   const names = dimensions.map(({ name }) => name);
-  throw new Refusal([{ path: option, found: JSON.stringify(name), expected: oneOf(names, name) }]);
+  throw refusal((named) => named(option), {
+    found: JSON.stringify(name),
+    expected: oneOf(names, name),
+  });
 }
 
 /**
- * The first dimension has colour and symbol, the rest the kind of line. A symbol alone shows two values only, full
- * and hollow: a dimension with more, and few lines in all, has a colour for each.
+ * The first dimension has colour and symbol, the rest the kind of line. A symbol alone shows two
+ * values only: a dimension with more, and few lines in all, has a colour for each.
  */
 function stylesOf(
   by: readonly Dimension[],
@@ -157,7 +161,6 @@ function stylesOf(
     );
   return (at) => {
     const colour = indexIn(sorted.slice(0, 1), at), dash = indexIn(sorted.slice(1), at);
-    // Beyond the colours that there are, a line of another kind.
     return { colour: colour % LINES_MAX, dash: dash + Math.floor(colour / LINES_MAX) };
   };
 }

@@ -1,11 +1,13 @@
-/** A process of combinations: it runs a scenario in this one process and answers with the report; then the next. */
+/**
+ * A process that runs combinations one after the other in itself, and answers with their reports.
+ */
 import { answerConfined, type Asker } from "../rack/own/answer.ts";
 import { runScenario } from "../rack/run_scenario.ts";
 import { plainly } from "../reports/json.ts";
 import { readScenario } from "../scenarios/scenario_source.ts";
 
 export interface CombinationJob {
-  /** Path of the scenario, and the folder in which its own paths begin. */
+  /** A path, and where the scenario's own paths begin. */
   readonly scenario: string;
   readonly base: string;
   readonly directory: string;
@@ -25,7 +27,8 @@ async function run(
       ...(isNative && { native: { kind: "run" } }),
     },
     directory,
-    // With a signal the rack lets the event loop run: only so this process hears that the command has ended.
+    // With a signal the rack lets the event loop run, in which this process hears that the command
+    // has ended.
     signal: new AbortController().signal,
     onProgress: (_, share) => tell(share),
   });

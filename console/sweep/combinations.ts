@@ -1,27 +1,29 @@
 /** The scenarios that a sweep runs: each combination of the values, as the text of a scenario. */
-import { type Problem, Refusal, refusal } from "../../fabric/rack/plan/problem.ts";
+import {
+  type OptionNames,
+  optionRefusal,
+  type Problem,
+  Refusal,
+} from "../../fabric/rack/plan/problem.ts";
 import { parseScenario } from "../../fabric/rack/scenario/parse_scenario.ts";
 import { formatPath, type Path, type YamlSource } from "../../fabric/rack/scenario/yaml_source.ts";
 import { dumped } from "../scenarios/run_text.ts";
 import type { ScenarioSource } from "../scenarios/scenario_source.ts";
 import { placesOf, withValues } from "./places.ts";
-import { parseVary, type Vary } from "./vary.ts";
+import { parseVary, type Vary, varyRefusal } from "./vary.ts";
 
-/** A word that varies, with every place at which it is set. */
 export interface Varied extends Vary {
   readonly places: readonly Path[];
 }
 
 export interface Combination {
-  /** From 1. */
   readonly number: number;
   /** By the name of the word; as its user wrote it. */
   readonly values: Readonly<Record<string, string>>;
-  /** The scenario; its paths begin where those of the original do. */
+  /** Paths of the scenario begin where those of the original do. */
   readonly text: string;
 }
 
-/** `depth 4, ddio on`. */
 export function labelOf(values: Combination["values"]): string {
   return Object.entries(values).map(([name, value]) => `${name} ${value}`).join(", ");
 }
@@ -29,7 +31,6 @@ export function labelOf(values: Combination["values"]): string {
 type SweptSource = Pick<ScenarioSource, "scenario" | "yaml">;
 
 export interface Combinations {
-  /** Of the scenario as it is written. */
   readonly scenario: string;
   readonly seed: number;
   readonly varied: readonly Varied[];
@@ -37,7 +38,6 @@ export interface Combinations {
 }
 
 /**
- * The combinations of a scenario's sweep.
  * @param given texts for {@link parseVary}.
  * @throws Refusal for a text that is wrong, and for a name that is no place or several.
  */
@@ -46,7 +46,11 @@ export function readCombinations(
   given: readonly string[],
 ): Combinations {
   if (given.length === 0) {
-    throw refusal("", { found: "There is nothing to vary", expected: "--vary NAME=VALUE,VALUE…" });
+    throw optionRefusal((named) => ({
+      path: "",
+      found: "There is nothing to vary",
+      expected: `${named("vary")} NAME=VALUE,VALUE…`,
+    }));
   }
   const data = dataOf(yaml);
   const varied = parseVary(given).map((vary) => ({ ...vary, places: placesOf(vary.name, data) }));
@@ -67,7 +71,7 @@ function refuseOverlap(varied: readonly Varied[]): void {
     );
     if (other === undefined) continue;
     const found = `${one.name}, which is ${other.name} (${formatPath(one.place)})`;
-    throw refusal("--vary", { found, expected: "each place once" });
+    throw varyRefusal({ found, expected: "each place once" });
   }
 }
 
@@ -76,16 +80,15 @@ function isWithin(part: Path, whole: Path): boolean {
 }
 
 /**
- * Every combination, the last name's values first; each has been read by the scenario's schema.
- * @throws Refusal for the first that the schema refuses.
+ * Every combination, the last name's values first.
+ * @throws Refusal for the first that the scenario's schema refuses.
  */
 export function* combinationsOf(
   { yaml }: Pick<SweptSource, "yaml">,
   { varied, count }: Pick<Combinations, "varied" | "count">,
 ): Generator<Combination> {
-  // Captures of several runs would be written to one place.
+  // Several runs would write captures to one place.
   const { capture: _, expect, ...rest } = dataOf(yaml);
-  // Expectations for all runs of a scenario need not hold for one of them, as with `rack run --method`.
   const isChosen = varied.some(({ places }) =>
     places.some((place) => place.at(-1) === "method" || place.at(-1) === "ddio")
   );
@@ -113,20 +116,26 @@ function check(
     parseScenario(text, "");
   } catch (error) {
     if (!(error instanceof Refusal)) throw error;
-    throw new Refusal(error.problems.map((problem) => asVaried(problem, { values, varied })));
+    const { problems } = error;
+    throw optionRefusal((named) =>
+      problems.map((problem) => asVaried(problem, { values, varied, named }))
+    );
   }
 }
 
-/** A problem of the text, whose lines its user never saw, as one of the value that made it. */
+/** Lines of the text were never the user's: the problem is one of the value that made it. */
 function asVaried(
   { path, found, expected }: Problem,
-  { values, varied }: Pick<Combination, "values"> & Pick<Combinations, "varied">,
+  { values, varied, named }:
+    & Pick<Combination, "values">
+    & Pick<Combinations, "varied">
+    & { readonly named: OptionNames },
 ): Problem {
   const cause = varied.find(({ places }) =>
     places.map(formatPath).some((place) => path === place || path.startsWith(`${place}.`))
   );
   const said = cause === undefined
-    ? `--vary with ${labelOf(values)}`
-    : `--vary ${cause.name}=${values[cause.name]}`;
-  return { path: `${said}: ${path}`, found, expected };
+    ? `with ${labelOf(values)}`
+    : `${cause.name}=${values[cause.name]}`;
+  return { path: `${named("vary")} ${said}: ${path}`, found, expected };
 }

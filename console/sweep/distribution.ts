@@ -8,7 +8,6 @@ import { findRun } from "../rack/live/racks.ts";
 import { readReport, variantsOf } from "../reports/run_summary.ts";
 
 const PAGE = 1_000;
-/** Of a curve; the first and the last operation are always among them. */
 const POINTS_MAX = 400;
 const PANELS_MAX = 3, COLOURS = 8;
 
@@ -19,17 +18,18 @@ export interface DistributionOptions {
 
 export interface Latencies {
   readonly run: string;
-  /** "" where it has one only. */
+  /** "": only one. */
   readonly variant: string;
   /** By the words in which the scenarios of the runs differ. */
   readonly values: Readonly<Record<string, string>>;
-  /** From the first step of an operation to the program's last one, ascending. */
+  /** From an operation's first step to the program's last one, ascending. */
   readonly latenciesPs: readonly number[];
 }
 
 /**
- * The latencies of the operations of each run and variant.
- * @throws Refusal for an unknown run, and for one that cannot be replayed exactly or has no operation.
+ * Latencies of all operations, by run and variant.
+ * @throws Refusal for an unknown run, and for one that cannot be replayed exactly or has no
+ * operation.
  */
 export async function latenciesOf(
   ids: readonly string[],
@@ -67,7 +67,7 @@ async function operationsOf(replay: Replay): Promise<number[]> {
     const { operations, more } = await replay.operations({ from, most: PAGE });
     const before = known.size;
     for (const { index, startPs, endPs } of operations) known.set(index, endPs - startPs);
-    // The next page begins where this one ends: those that were under way then are in both.
+    // The next page begins where this one ends: operations under way then are in both.
     from = operations.at(-1)?.startPs ?? 0;
     if (more === 0 || known.size === before) return [...known.values()].sort((x, y) => x - y);
   }
@@ -81,7 +81,7 @@ export function distributionChart(
   const measured = all.filter(({ latenciesPs }) => latenciesPs.length > 0);
   const runs = [...new Set(measured.map(({ run }) => run))];
   const variants = [...new Set(measured.map(({ variant }) => variant))];
-  // Many curves: those of a run in a panel of its own.
+  // Each run has a panel for its many curves.
   const isApart = runs.length > 1 && variants.length > 1 && runs.length <= PANELS_MAX;
   const series = measured.map(({ run, variant, values, latenciesPs }): Series => {
     const ofRun = runs.length > 1 ? seriesName(values) : "";
@@ -122,12 +122,11 @@ function curveOf(latenciesPs: readonly number[]): ChartPoint[] {
   return [...points, { x: latenciesPs.at(-1)!, y: 100 }];
 }
 
-/** `persist-opcode_ddio_on`, the name of a folder, as words. */
+/** `persist-opcode_ddio_on`, the name of a folder. */
 function wordsOf(variant: string): string {
   return variant.replace(/_+ddio_+/, ", DDIO ").replaceAll("_", " ");
 }
 
-/** Scenario and seed of the runs, as their reports have them. */
 export async function aboutRuns(ids: readonly string[]) {
   const rows = await Promise.all(ids.map((id) => findRun(id, "The run")));
   const reports = rows.flatMap(({ path }) => readReport(path) ?? []);

@@ -2,7 +2,7 @@
  * The figures of a report on a run, one point for each transfer: every number of the report under its own
  * name in it (`latencyPs.median`, `throughputBps`), and what tells the points of a run apart (method, hosts …).
  */
-import { isMapping } from "../../fabric/rack/scenario/reading.ts";
+import { isMapping } from "../../fabric/base/mapping.ts";
 import { machineOf } from "../../fabric/rack/plan/names.ts";
 import { PUT_METHODS } from "../../fabric/rack/plan/vocabulary.ts";
 import { oneOf, refusal } from "../../fabric/rack/plan/problem.ts";
@@ -13,13 +13,12 @@ import { isInSharedTable } from "../reports/shared_report.ts";
 
 export interface ReportPoint {
   readonly keys: Readonly<Record<string, string>>;
-  /** By their path in the report. */
   readonly figures: Readonly<Record<string, number>>;
-  /** Why a transfer did not do all that it was to; else empty. */
+  /** Why a transfer is not complete; else empty. */
   readonly note: string;
 }
 
-/** The points of a report, in its order: those of `put`, then those of other programs. */
+/** In the report's order: points of `put`, then of other programs. */
 export function pointsOf(report: RunReport): ReportPoint[] {
   const all = runFigures(report);
   const puts = report.methods.map((row): ReportPoint => {
@@ -36,7 +35,8 @@ export function pointsOf(report: RunReport): ReportPoint[] {
     const { error, rows, status: _, ...rest } = value;
     const keys = { ...textsIn(rest), from: node, ...keysOfVariant(variant, report) };
     const note = error === undefined ? "" : String(error);
-    // One after the other, perftest measures several sizes, many-queues several numbers of queue pairs.
+    // perftest measures several sizes one after the other, many-queues several numbers of queue
+    // pairs.
     const parts = Array.isArray(rows) ? rows.filter(isMapping) : [{}];
     return parts.map((row): ReportPoint => ({
       keys: { ...keys, ...keysOfRow(row), ...keysOfQueues({ node, variant, row }, report) },
@@ -48,7 +48,6 @@ export function pointsOf(report: RunReport): ReportPoint[] {
   return points.length > 0 ? points : [{ keys: {}, figures: all, note: "" }];
 }
 
-/** Memory that computers share: a point for each row of its tables. */
 function sharedPoints({ shared, scenario }: RunReport): ReportPoint[] {
   if (shared === undefined) return [];
   const { costs, accesses, queues, locks } = shared;
@@ -70,7 +69,6 @@ function keysOfRow(row: Readonly<Record<string, unknown>>): Record<string, strin
   return Object.fromEntries(given.map((name) => [name, String(row[name])]));
 }
 
-/** The host's card identifies its queues, where the report's table of queues has this row. */
 function keysOfQueues(
   { node, variant, row }: {
     readonly node: string;
@@ -87,7 +85,6 @@ function keysOfQueues(
   return { scheme, placement, layout, store, cache };
 }
 
-/** Figures of the whole run; congestion only for a run without variants. */
 function runFigures({ virtualPs, events, congestion }: RunReport): Record<string, number> {
   const hasVariants = new Set(congestion.map(({ variant }) => variant)).size > 1;
   const counters = congestion.flatMap(({ node, counters }) =>
@@ -96,7 +93,7 @@ function runFigures({ virtualPs, events, congestion }: RunReport): Record<string
   return { virtualPs, events, ...(!hasVariants && Object.fromEntries(counters)) };
 }
 
-/** `persist-opcode, ddio off` as the keys of a point; none for an only variant. */
+/** `persist-opcode, ddio off`; none for an only variant. */
 function keysOfVariant(variant: string, { scenario }: RunReport): Record<string, string> {
   if (variant === scenario) return {};
   return Object.fromEntries(
@@ -115,7 +112,6 @@ function textsIn(value: Readonly<Record<string, unknown>>): Record<string, strin
   );
 }
 
-/** The numbers in a mapping and in mappings of it, by path; lists are left out. */
 function numbersIn(value: Readonly<Record<string, unknown>>, above = ""): [string, number][] {
   return Object.entries(value).flatMap(([key, inner]): [string, number][] => {
     const path = above === "" ? key : `${above}.${key}`;
@@ -131,7 +127,6 @@ function measured(numbers: readonly [string, number][]): Record<string, number> 
   );
 }
 
-/** The unit of a figure, by its name. */
 export function unitOf(figure: string): Unit {
   if (/Ps(\.|$)/.test(figure)) return "ps";
   if (/BytesPerSecond$/.test(figure)) return "B/s";
@@ -168,7 +163,6 @@ export function labelOfFigure(figure: string): string {
   return words.replace(/^./, (letter) => letter.toUpperCase());
 }
 
-/** The leading figures of a report, first to last; a bulk transfer's with its throughput. */
 const LEADING: readonly string[] = [
   "meanPs",
   "latencyPs.median",
@@ -187,7 +181,7 @@ const LEADING: readonly string[] = [
 
 const OTHERS_SHOWN = 6;
 
-/** The figures that a table of these points shows: the first is the one that a picture shows. */
+/** For a table of these points; a picture shows the first. */
 export function leadingOf(points: readonly ReportPoint[]): string[] {
   const known = namesOf(points), isBulk = points[0]?.keys["program"] === "bulk";
   const leading = LEADING.filter((name) => known.includes(name));
@@ -202,7 +196,7 @@ function namesOf(points: readonly ReportPoint[]): string[] {
 }
 
 /**
- * The figure that is meant: its path, with or without the units, or the end of it where one has that end.
+ * By its path, with or without the units, or the end of the path where it is the only one.
  * @throws Refusal with the candidates.
  */
 export function figureNamed(name: string, points: readonly ReportPoint[]): string {
@@ -215,10 +209,12 @@ export function figureNamed(name: string, points: readonly ReportPoint[]): strin
   const meant = exact.length > 0 ? exact : found;
   if (meant.length === 1) return meant[0]!;
   const words = (meant.length > 0 ? meant : known).map(shortName);
-  throw refusal("--y", { found: JSON.stringify(name), expected: oneOf(words, name) });
+  throw refusal((named) => named("y"), {
+    found: JSON.stringify(name),
+    expected: oneOf(words, name),
+  });
 }
 
-/** A figure as people read it. */
 export function figureText(figure: string, value: number): string {
   switch (unitOf(figure)) {
     case "ps":

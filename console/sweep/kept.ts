@@ -1,5 +1,5 @@
 /** The measurements of kept runs and kept sweeps, and the dimensions that distinguish them. */
-import { isMapping } from "../../fabric/rack/scenario/reading.ts";
+import { isMapping } from "../../fabric/base/mapping.ts";
 import { formatPath, type Path, readYaml } from "../../fabric/rack/scenario/yaml_source.ts";
 import { refusal } from "../../fabric/rack/plan/problem.ts";
 import { jsonIfThere, textIfThere } from "../base/files.ts";
@@ -11,21 +11,19 @@ import { type Sweep, SWEEP_FILE } from "./run_sweep.ts";
 
 export interface KeptMeasured {
   readonly measured: Measured;
-  /** Of all of them, without repetition. */
   readonly scenarios: readonly string[];
   readonly seeds: readonly string[];
-  /** Of a sweep, which has it on record; a run does not say which commit made it. */
+  /** Of a sweep; a run does not say which commit made it. */
   readonly commit: string | null;
-  /** Command that repeats the figures, or the comparison. */
   readonly command: string;
-  /** Names of the runs, or of the sweep. */
   readonly runs: readonly string[];
 }
 
 const DIFFERENT_MAX = 12;
 
 /**
- * The points of runs, distinguished by the words in which their scenarios differ; of a sweep by its varied words.
+ * The points of runs, distinguished by the words in which their scenarios differ; of a sweep by its
+ * varied words.
  * @param ids names of runs, or their prefixes.
  * @throws Refusal for an unknown run, one without a report, and a sweep among other runs.
  */
@@ -41,7 +39,6 @@ export async function measureKept(ids: readonly string[]): Promise<KeptMeasured>
   return measuredRuns(rows);
 }
 
-/** The sweep that a directory keeps; undefined where it is a run. @throws DamagedFileError */
 function readSweep(path: string): Sweep | undefined {
   return jsonIfThere<Sweep>(
     `${path}/${SWEEP_FILE}`,
@@ -49,7 +46,7 @@ function readSweep(path: string): Sweep | undefined {
   );
 }
 
-/** The measurements of a sweep. Combinations that did not run are no part of it. */
+/** Without combinations that did not run. */
 export function measuredSweep(sweep: Sweep): KeptMeasured {
   const { run, scenario, seed, commit, command, varied, combinations } = sweep;
   const ended = combinations.filter(({ state }) => state !== "interrupted" && state !== "not run");
@@ -61,9 +58,6 @@ export function measuredSweep(sweep: Sweep): KeptMeasured {
   return { measured, scenarios: [scenario], seeds, commit, command, runs: [run] };
 }
 
-/**
- * The names of the checks that do not hold, or that were not possible; else "". Findings are too long for a table.
- */
 function brokenIn({ checks, unchecked }: RunReport): string {
   const broken = checks.filter(({ holds }) => !holds);
   if (broken.length > 0) return `FAIL ${broken.map(({ name }) => name).join(", ")}`;
@@ -103,7 +97,10 @@ function measuredRuns(rows: readonly KeptRun[]): KeptMeasured {
   };
 }
 
-/** The words in which the scenarios of runs differ, with their values; their names where that is not enough. */
+/**
+ * The words in which the scenarios of runs differ, with their values; their names where that is not
+ * enough.
+ */
 export function toldApart(rows: readonly KeptRun[]): {
   readonly names: readonly string[];
   readonly values: readonly Readonly<Record<string, string>>[];
@@ -111,7 +108,6 @@ export function toldApart(rows: readonly KeptRun[]): {
   const words = rows.map(({ path }) => {
     const variants = variantsOf(path), [first] = variants;
     const text = textIfThere(`${path}${first === undefined ? "" : `/${first}`}/scenario.yaml`);
-    // Dimensions of which a run has several are in its points.
     const said = variants.length > 1 ? /\.(ddio|method)$/ : /^$/;
     const all = wordsIn(text === undefined ? {} : readYaml(text, "").source.data);
     return new Map([...all].filter(([path]) => !said.test(path)));
@@ -130,7 +126,6 @@ export function toldApart(rows: readonly KeptRun[]): {
   return { names, values };
 }
 
-/** Every single word of a scenario by its path. */
 function wordsIn(value: unknown, path: Path = []): Map<string, string> {
   const parts = Array.isArray(value)
     ? [...value.keys()]

@@ -1,11 +1,13 @@
-/** The points of several runs with what tells them apart: by the values that varied, and within a run. */
+/**
+ * The points of several runs with what tells them apart: by the values that varied, and within a
+ * run.
+ */
 import { parseTime } from "../../fabric/base/time.ts";
 import { parseRate, parseSize } from "../../fabric/rack/plan/units.ts";
 import type { Unit } from "../plot/chart.ts";
 import { pointsOf, type ReportPoint } from "./figures.ts";
 import type { RunReport } from "../reports/method_report.ts";
 
-/** Something in which points differ. */
 export interface Dimension {
   readonly name: string;
   /** As text, in the order in which they were given, or came. */
@@ -20,7 +22,6 @@ export interface MeasuredPoint extends Omit<ReportPoint, "keys"> {
   readonly at: Readonly<Record<string, string>>;
 }
 
-/** A run or a combination, with or without a report. */
 export interface Measurement {
   readonly values: Readonly<Record<string, string>>;
   readonly report: RunReport | null;
@@ -31,7 +32,6 @@ export interface Measurement {
 export interface Measured {
   readonly dimensions: readonly Dimension[];
   readonly points: readonly MeasuredPoint[];
-  /** Measurements without a point. */
   readonly missing: readonly MeasuredPoint[];
 }
 
@@ -66,7 +66,8 @@ export function measuredOf(
       values: inOrder(new Set(points.map(({ at }) => at[name] ?? "")), name),
     }))
     .filter(({ values }) => values.length > 1)
-    // Of two dimensions with equal values, as where each host writes to the next one, the first.
+    // Dimensions may have equal values, as where each host writes to the next one: the first
+    // counts.
     .filter(({ name }, i, all) => !all.slice(0, i).some((other) => isAlike(other.name, name)));
   const dimensions = [...varied, ...within].map(dimensionOf);
   const places = dimensions.map(({ name, values }) =>
@@ -82,7 +83,7 @@ export function measuredOf(
   return { dimensions, points, missing };
 }
 
-/** Hosts by their names, numbers in them as numbers; other values in their original order. */
+/** Hosts by name, numbers in them as numbers; other values in their original order. */
 function inOrder(values: ReadonlySet<string>, name: string): string[] {
   if (name !== "from" && name !== "to") return [...values];
   const keyOf = (host: string) => host.replace(/\d+/g, (digits) => digits.padStart(6, "0"));
@@ -107,7 +108,7 @@ function dimensionOf(
   return { name, values, unit: "" };
 }
 
-/** The middle of an odd number of values, the mean of the two in the middle of an even one. */
+/** Of an even number of values: the mean of the two in the middle. */
 export function medianOf(values: readonly number[]): number {
   const sorted = values.toSorted((x, y) => x - y), half = sorted.length / 2;
   return (sorted[Math.ceil(half) - 1]! + sorted[Math.floor(half)]!) / 2;

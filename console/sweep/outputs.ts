@@ -30,7 +30,6 @@ export function checkOutputs({ plot, csv }: Outputs): void {
   }
 }
 
-/** Writes a picture in the form that its name ends with. */
 export async function writePlot(path: string, chart: Chart): Promise<void> {
   // The library is large, and most commands draw nothing.
   const text = path.endsWith(".html")

@@ -3,26 +3,24 @@
  * key or index in its place (`leaf-*`: for those that begin so), and the end of a path (`depth`, `b.ddio`) where
  * only one place has it.
  */
-import { listOf, nearest, refusal } from "../../fabric/rack/plan/problem.ts";
+import { listOf, nearest } from "../../fabric/rack/plan/problem.ts";
+import { varyRefusal } from "./vary.ts";
 import { PROGRAMS } from "../../fabric/rack/plan/vocabulary.ts";
 import type { JsonShape } from "../../fabric/rack/scenario/values.ts";
 import { SECTIONS } from "../../fabric/rack/scenario/schema.ts";
 import { scenarioJsonSchema } from "../../fabric/rack/scenario/json_schema.ts";
-import { isMapping } from "../../fabric/rack/scenario/reading.ts";
+import { isMapping } from "../../fabric/base/mapping.ts";
 import { formatPath, type Path } from "../../fabric/rack/scenario/yaml_source.ts";
 
 type Mapping = Record<string, unknown>;
 
-/** Limit of names in a message; the first ones. */
 const SHOWN_MAX = 8;
-/** Common to all programs: see `programSchema`. */
 const EVERY_PROGRAM = ["at", "restart", "service"];
 
 /**
- * The places that a name stands for in a scenario, at least one.
- *
- * A name that begins with a section is a whole path, and need not be written in the scenario. Any other is the end of
- * the path of a word that is written in it, or else of one that could be.
+ * At least one place. A name that begins with a section is a whole path, and need not be written in
+ * the scenario. Any other is the end of the path of a word that is written in it, or else of one
+ * that could be.
  * @param data of the scenario, as YAML has it.
  * @throws Refusal with the candidates where there are none or several.
  */
@@ -37,10 +35,10 @@ export function placesOf(name: string, data: Mapping): Path[] {
   const near = nearest(name, known);
   const expected = near ??
     `a word of the scenario, or its path, such as programs[0].depth${ofOwnProgram(name, data)}`;
-  throw refusal(`--vary ${name}`, { found: "no word of this scenario", expected });
+  throw varyRefusal({ name, found: "no word of this scenario", expected });
 }
 
-/** Own programs do not declare their options: one that is not written is named by its whole path. */
+/** Own programs do not declare their options: an unwritten one is named by its whole path. */
 function ofOwnProgram(word: string, { programs }: Mapping): string {
   if (!/^[A-Za-z]\w*$/.test(word) || !Array.isArray(programs)) return "";
   const own = programs.findIndex((item) => isMapping(item) && Object.hasOwn(item, "program"));
@@ -64,13 +62,13 @@ function theOnly(
   const texts = paths.map(formatPath), all = allOf(paths, data);
   const more = texts.length > SHOWN_MAX ? [`${texts.length - SHOWN_MAX} more`] : [];
   const choices = [...texts.slice(0, SHOWN_MAX), ...more];
-  throw refusal(`--vary ${name}`, {
+  throw varyRefusal({
+    name,
     found: `a word that ${are} at ${paths.length} places`,
     expected: `${listOf(choices)}${all === undefined ? "" : `, or ${all} for all`}`,
   });
 }
 
-/** `programs[*].depth`, where that stands for exactly these paths. */
 function allOf(paths: readonly Path[], data: Mapping): string | undefined {
   const one = paths[0]!, texts = paths.map(formatPath).join();
   const starred = one.slice(1, -1).map((part, i) => {
@@ -80,17 +78,18 @@ function allOf(paths: readonly Path[], data: Mapping): string | undefined {
   return starred.find((text) => starredPaths(text, data).map(formatPath).join() === texts);
 }
 
-/** The places of a whole path. @throws Refusal where `*` stands for none. */
 function wholePaths(name: string, data: Mapping): Path[] {
   if (!name.includes("*")) return walk(name, data);
   const found = starredPaths(name, data);
   if (found.length > 0) return found;
   const word = /^programs\[\*\]\.(.*)$/.exec(name)?.[1] ?? "";
   const expected = `a path in which * has something to stand for${ofOwnProgram(word, data)}`;
-  throw refusal(`--vary ${name}`, { found: "no word of this scenario", expected });
+  throw varyRefusal({ name, found: "no word of this scenario", expected });
 }
 
-/** `*` leaves out items that cannot have the word: `programs[*].depth` a program without a depth. */
+/**
+ * `*` leaves out items that cannot have the word: `programs[*].depth` a program without a depth.
+ */
 function starredPaths(name: string, data: Mapping): Path[] {
   const known = new Set([...writtenIn(data), ...possibleIn(data)].map(formatPath));
   return walk(name, data).filter((path) => known.has(formatPath(path)));
@@ -101,14 +100,13 @@ interface Reached {
   readonly value: unknown;
 }
 
-/** The places of a whole path; its last words may be absent. @throws Refusal for an absent item. */
 function walk(name: string, data: Mapping): Path[] {
   let reached: Reached[] = [{ path: [], value: data }], rest = name;
   while (rest !== "") {
     const { key, length } = nextKey(rest, reached);
     if (key === "") {
       const expected = "one such as hosts.b.ddio or programs[0].depth";
-      throw refusal(`--vary ${name}`, { found: "no path", expected });
+      throw varyRefusal({ name, found: "no path", expected });
     }
     rest = rest.slice(length).replace(/^\./, "");
     reached = reached.flatMap(({ path, value }) =>
@@ -121,7 +119,7 @@ function walk(name: string, data: Mapping): Path[] {
   return reached.map(({ path }) => path);
 }
 
-/** The next part of a path. An existing key may contain dots: `h1..h8`. */
+/** An existing key may contain dots: `h1..h8`. */
 function nextKey(
   rest: string,
   reached: readonly Reached[],
@@ -146,10 +144,9 @@ function keysAt(key: string, { path, value }: Reached, name: string): (string | 
   if (!Array.isArray(value)) return [key];
   if (/^\d+$/.test(key) && Number(key) < value.length) return [Number(key)];
   const expected = `an item of ${formatPath(path)} by its number, from 0 to ${value.length - 1}`;
-  throw refusal(`--vary ${name}`, { found: `a path with ${JSON.stringify(key)}`, expected });
+  throw varyRefusal({ name, found: `a path with ${JSON.stringify(key)}`, expected });
 }
 
-/** Every path with a value. */
 function writtenIn(value: unknown, path: Path = []): Path[] {
   const parts = Array.isArray(value)
     ? [...value.keys()]
@@ -162,7 +159,6 @@ function writtenIn(value: unknown, path: Path = []): Path[] {
   });
 }
 
-/** Paths of words that could be written besides the present ones. */
 function possibleIn(data: Mapping): Path[] {
   const { properties, definitions } = scenarioJsonSchema() as {
     readonly properties: Readonly<Record<string, JsonShape>>;
@@ -196,7 +192,7 @@ function wordsOf(shape: JsonShape): Path[] {
   return [...own, ...anyOf.flatMap(wordsOf)];
 }
 
-/** A copy of a scenario's data with a value at each of these places; mappings on the way are made. */
+/** A copy of a scenario's data with a value at each place; mappings on the way are made. */
 export function withValues(
   data: Mapping,
   values: readonly { readonly places: readonly Path[]; readonly data: unknown }[],

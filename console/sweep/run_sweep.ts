@@ -1,4 +1,3 @@
-/** Runs every combination of a sweep, several at a time, in processes that take up one after the other. */
 import type { Packing } from "../../fabric/rack/assembly/topology.ts";
 import { formatPath } from "../../fabric/rack/scenario/yaml_source.ts";
 import { SWEEP_OPTIONS } from "../api/options.ts";
@@ -21,15 +20,13 @@ import { runInLanes } from "./sweep_lanes.ts";
 import { combinationsOf, labelOf, readCombinations } from "./combinations.ts";
 import { folderOf, sweptBy, type SweptCombination, unswept } from "./swept.ts";
 
-/** A sweep, as `rack sweep --json` prints it and its directory keeps it. Plain data. */
+/** As `rack sweep --json` prints it and its directory keeps it. Plain data. */
 export interface Sweep {
-  /** Its name among the kept runs. */
   readonly run: string;
   readonly scenario: string;
   /** The scenario's; it may be what varies. */
   readonly seed: number;
   readonly commit: string | null;
-  /** Command that repeats it. */
   readonly command: string;
   readonly varied: readonly {
     readonly name: string;
@@ -44,15 +41,17 @@ export interface Sweep {
 export interface SweepOptions {
   /** `depth=1,4,16`: see `vary.ts`. */
   readonly vary: readonly string[];
-  /** The file that `put` writes. */
   readonly input?: string;
-  /** How nodes are packed into processes; default: each combination is one process. */
+  /** Default: each combination is one process. */
   readonly packing?: Packing;
-  /** Number at a time, of one process each; default: as many as there are cores, and as memory has room for. */
+  /**
+   * Combinations at a time, of one process each; default: as many as cores and memory have room
+   * for.
+   */
   readonly jobs?: number;
-  /** Number at a time, as racks of processes; default: `LANES`. */
+  /** Combinations at a time, as racks of processes; default: `LANES`. */
   readonly lanes?: number;
-  /** Wall time after which a combination is ended, and has failed. */
+  /** A combination that takes longer is ended, and has failed. */
   readonly limitMs?: number;
   /** Ends all processes. The result covers the finished part. */
   readonly signal?: AbortSignal;
@@ -60,14 +59,12 @@ export interface SweepOptions {
   readonly native?: NativeDoor;
   /** Before anything runs. */
   readonly onCount?: (about: { readonly count: number; readonly jobs: number }) => void;
-  /** With its name among the kept runs, when the first combination is about to run. */
+  /** `id` among the kept runs, when the first combination is about to run. */
   readonly onStart?: (id: string) => void;
   readonly onProgress?: (title: string, share: number) => void;
 }
 
-/** In the directory of a sweep. */
 export const SWEEP_FILE = "sweep.json";
-/** A choice: far beyond what a shipped scenario takes. */
 const LIMIT_MS = 1_000 * SWEEP_OPTIONS.limit.normal;
 
 /** @throws Refusal before anything runs, for a scenario or a value that is wrong. */
@@ -89,7 +86,7 @@ export async function runSweep(source: ScenarioSource, options: SweepOptions): P
       writeWhole(`${path}/${name}`, text);
       return { number, values, state: "not run", error: "", ...NOTHING, scenario: name };
     });
-    // A lack of any of them is reported before the first one runs: a file, an own program.
+    // A missing file or own program is reported before the first one runs.
     const first = await readScenario(`${path}/${rows[0]!.scenario}`, { base });
     const { native } = options;
     await prepare(first, { packing, ...inputOf(options), signal, ...(native && { native }) });

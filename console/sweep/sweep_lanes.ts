@@ -1,6 +1,6 @@
 /**
- * Runs the combinations of a sweep as racks of processes: those with the same devices and cables side by side in one
- * set of processes, as the variants of a scenario are.
+ * Combinations run as racks of processes, those with the same devices and cables side by side in
+ * one set.
  */
 import type { Packing } from "../../fabric/rack/assembly/topology.ts";
 import { fileName } from "../captures/capture_files.ts";
@@ -19,14 +19,13 @@ export interface LanesOfSweep {
   /** The sweep's name among the kept runs, and its directory. */
   readonly id: string;
   readonly path: string;
-  /** Where paths of the scenario begin. */
   readonly base: string;
   readonly input?: string | undefined;
   /** Native programs may run. */
   readonly isNative: boolean;
   readonly packing: Exclude<Packing, "all">;
   readonly lanes?: number | undefined;
-  /** Wall time after which a rack is ended, and its combination has failed. */
+  /** A rack that takes longer is ended, and its combination has failed. */
   readonly limitMs: number;
   readonly signal?: AbortSignal | undefined;
   readonly onProgress: (row: SweptCombination, share: number) => void;
@@ -34,16 +33,14 @@ export interface LanesOfSweep {
 
 interface Combination {
   readonly row: SweptCombination;
-  /** How it was prepared. */
   readonly choices: PrepareOptions;
   readonly directory: string;
   readonly variants: readonly Prepared[];
   readonly judged: (JudgedVariant | undefined)[];
-  /** Why it is not done. */
   error: string;
 }
 
-/** @returns the rows with what came of each. An interrupted sweep has those that were done by then. */
+/** An interrupted sweep has the rows that were done by then. */
 export async function runInLanes(
   rows: readonly SweptCombination[],
   options: LanesOfSweep,

@@ -1,4 +1,3 @@
-/** The measurements of a sweep or of several runs, as a table and as comma-separated values. */
 import { type Column, tableText } from "../reports/table.ts";
 import { figureText, leadingOf, shortName } from "./figures.ts";
 import { type Measured, type MeasuredPoint, medianOf } from "./measured.ts";
@@ -9,7 +8,6 @@ interface Row {
 }
 
 const SEED = "seed";
-/** As `rack run` heads them. */
 const TITLES: Readonly<Record<string, string>> = {
   "latencyPs.median": "median",
   "latencyPs.p99": "p99",
@@ -22,7 +20,8 @@ const TITLES: Readonly<Record<string, string>> = {
 };
 
 /**
- * A row for each value of everything but the seed: medians over the seeds, with the least and the greatest of `y`.
+ * A row for each value of everything but the seed: medians over the seeds, with the least and the
+ * greatest of `y`.
  * @param y the first of the figures.
  */
 export function sweepTable(measured: Measured, y: string | undefined): string {
@@ -79,7 +78,10 @@ function statusOf(points: readonly MeasuredPoint[], isOverSeeds: boolean): strin
   return notes.length === 0 ? "ok" : [...new Set(notes)].join("; ");
 }
 
-/** A line for each point, seeds apart; every figure under its name in the report, in that name's unit. */
+/**
+ * A line for each point, seeds apart; every figure under its name in the report, in that name's
+ * unit.
+ */
 export function sweepCsv({ dimensions, points, missing }: Measured): string {
   const figures = [...new Set(points.flatMap(({ figures }) => Object.keys(figures)))];
   const names = dimensions.map(({ name }) => name);

@@ -1,26 +1,27 @@
-/** A combination of a sweep with its result. */
 import type { RunReport } from "../reports/method_report.ts";
 import type { Combination } from "./combinations.ts";
 
-/** The result of one combination. */
 export interface SweptCombination extends Pick<Combination, "number" | "values"> {
-  /** `done`: its checks hold, as those of a `rack run` with exit code 0. `unchecked`: its programs did nothing. */
+  /**
+   * `done`: its checks hold, as those of a `rack run` with exit code 0. `unchecked`: its programs
+   * did nothing.
+   */
   readonly state: "done" | "unchecked" | "failed" | "interrupted" | "not run";
   /** Why it is not done; else empty. */
   readonly error: string;
   /** As `rack run --json` has it; null where the run has come to no end. */
   readonly report: RunReport | null;
-  /** Its scenario, and for one that failed also the files of its run; relative to the sweep's directory. */
+  /** Its scenario, and the files of a failed run; relative to the sweep's directory. */
   readonly scenario: string;
   readonly directory: string | null;
 }
 
-/** The directory of a combination's run, relative to the sweep's. */
+/** Relative to the sweep's directory. */
 export function folderOf({ scenario }: Pick<SweptCombination, "scenario">): string {
   return scenario.replace(/\.yaml$/, "");
 }
 
-/** A combination whose run has come to its end. @param path of the sweep. */
+/** @param path of the sweep. */
 export async function sweptBy(
   row: SweptCombination,
   report: RunReport,
@@ -29,7 +30,7 @@ export async function sweptBy(
   const directory = folderOf(row);
   const broken = report.checks.filter(({ holds }) => !holds);
   if (broken.length === 0) {
-    // Its figures are in the report, and its scenario makes the rest again.
+    // Figures are in the report, and the scenario makes the rest again.
     await Deno.remove(`${path}/${directory}`, { recursive: true });
     const { unchecked: [nothing] = [] } = report;
     return nothing === undefined
@@ -40,7 +41,7 @@ export async function sweptBy(
   return { ...row, state: "failed", error, report, directory };
 }
 
-/** One whose run has come to no end. @param error why; absent where the sweep was interrupted. */
+/** @param error absent where the sweep was interrupted. */
 export function unswept(row: SweptCombination, error?: string): SweptCombination {
   const directory = folderOf(row);
   return error === undefined

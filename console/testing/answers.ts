@@ -103,7 +103,7 @@ async function checkTypes(
   if (check && !Deno.env.get(NO_CHECK)) await checkScenarioTypes(source);
 }
 
-/** What tests see of a report: the compiler holds the two types to each other. */
+/** The compiler holds the two types of a report to each other. */
 function plainReport(report: RunReport): RackReport {
   return report;
 }
@@ -133,7 +133,7 @@ function variantOf(
 
 const PAGE_BYTES = 4096, BLOCK_BYTES = 2 ** 20;
 
-/** What is not zero, in whole pages. */
+/** Pieces of whole pages that are not all zeros. */
 function* piecesOf(image: ImageView, length: number): Generator<readonly [number, Uint8Array]> {
   for (let at = 0; at < length; at += BLOCK_BYTES) {
     const block = image.read(at, Math.min(length, at + BLOCK_BYTES)).slice();

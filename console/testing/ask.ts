@@ -23,7 +23,7 @@ export async function ask<Kind extends Question["kind"]>(
     args: rackProcessArgs("console/testing/main.ts"),
     stdin: "piped",
     stdout: "piped",
-    // What programs print, as `rack run` shows it.
+    // Programs' output, as `rack run` shows it.
     stderr: "inherit",
   }).spawn();
   const input = child.stdin.getWriter();

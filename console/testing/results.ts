@@ -1,4 +1,4 @@
-/** What a test sees of a run and of an exploration, and how they fail it. */
+/** Results of a run and of an exploration as a test sees them, and how they fail it. */
 import { RackFailure } from "./failure.ts";
 import type {
   Check,
@@ -17,14 +17,14 @@ import type {
 
 const EXIT = { failed: 1, unclear: 2, usage: 64 } as const;
 
-/** What `fails` calls a run in which nothing was done. */
+/** The name in `fails` of a run in which nothing was done. */
 const UNCHECKED = "unchecked";
 
 /** A run of all variants of a scenario; all checks hold, but for those that the test expects to fail. */
 export class RackRun {
   /** The report: a part of what `rack run --json` prints. */
   readonly report: RackReport;
-  /** What `rack run` prints. */
+  /** The output of `rack run`. */
   readonly text: string;
   /** One for each method and DDIO that the scenario stands for. */
   readonly variants: readonly RackVariant[];
@@ -153,7 +153,7 @@ export class RackVariant {
   }
 
   /**
-   * What was reported, oldest first, under every topic (`progress` too).
+   * All reports, oldest first, under every topic (`progress` too).
    *
    * @param topic such as `result`; absent: any.
    * @param node such as `a`; absent: any.
@@ -256,7 +256,7 @@ export class HostMemory {
 export class RackExploration {
   /** One for each variant. */
   readonly explored: readonly Explored[];
-  /** What `rack explore` prints. */
+  /** The output of `rack explore`. */
   readonly text: string;
 
   private constructor({ explored, text }: ExploreAnswer) {

@@ -1,6 +1,6 @@
 /**
- * What a test gives to a rack and gets from it. These types stand for themselves: those of the reports
- * inside use packages that a user's project does not have. `answers.ts` holds them to each other.
+ * Types of a test's questions to a rack and of its answers. They stand for themselves: the reports'
+ * own types use packages that a user's project does not have. `answers.ts` holds them to each other.
  */
 import type { OptionRow, OptionTable, ValueOf } from "../../fabric/rack/plan/option_rows.ts";
 import type { CHOICES } from "../../fabric/rack/plan/vocabulary.ts";
@@ -24,7 +24,7 @@ type TestValues<Table extends OptionTable> = {
   readonly [Name in keyof Table]?: TestValue<Table[Name]>;
 };
 
-/** What a test changes of a scenario; also the choices that `rack run --help` lists, such as `method` and `seed`. */
+/** Changes to a scenario for one test; also the choices that `rack run --help` lists, such as `method` and `seed`. */
 export interface RackTestOptions extends TestValues<typeof CHOICES> {
   /** Faults besides the scenario's own. */
   readonly faults?: readonly ScenarioFault[];
@@ -51,7 +51,7 @@ export interface RunTestOptions {
   readonly signal?: AbortSignal;
 }
 
-/** What `rack explore` says of a variant; only `safe` promises something. */
+/** The verdict of `rack explore` on a variant; only `safe` promises something. */
 export type Verdict = typeof VERDICTS[number];
 
 /**
@@ -69,7 +69,7 @@ export interface ExploreTestOptions extends Omit<TestValues<typeof EXPLORE_OPTIO
 export interface Check {
   /** Such as `protocol-holds`. */
   readonly name: string;
-  /** What it checks, in words. */
+  /** The property that it checks, in words. */
   readonly promise: string;
   /** How much it examined, by variant. */
   readonly looked: readonly string[];
@@ -79,7 +79,7 @@ export interface Check {
   readonly detail: string;
 }
 
-/** What one `put` of one variant measured; latencies in ps, from post to the last completion. */
+/** Measurements of one `put` of one variant; latencies in ps, from post to the last completion. */
 export interface MethodFigures {
   /** The method of persistence, as the scenario names it. */
   readonly method: string;
@@ -131,7 +131,7 @@ export interface RackReport {
   readonly results: ReadonlyArray<
     { readonly node: string; readonly variant: string; readonly value: unknown }
   >;
-  /** What a program or a card warned of and went on; absent: nothing. */
+  /** Warnings of programs and cards that went on; absent: none. */
   readonly warnings?: ReadonlyArray<
     { readonly node: string; readonly variant: string; readonly text: string }
   >;
@@ -139,7 +139,7 @@ export interface RackReport {
   readonly checks: readonly Check[];
 }
 
-/** What a program or device reported (`cpu.report`), with bytes and bigints as they were. */
+/** A report of a program or device (`cpu.report`), with bytes and bigints as they were. */
 export interface ProgramReport<Value = unknown> {
   /** Virtual time in ps. */
   readonly time: number;
@@ -147,7 +147,7 @@ export interface ProgramReport<Value = unknown> {
   readonly node: string;
   /** Such as `result`. */
   readonly topic: string;
-  /** What was reported: a copy. */
+  /** A copy of the reported value. */
   readonly value: Value;
 }
 
@@ -169,7 +169,7 @@ export interface Packet {
   readonly text: string;
   /** Its headers (`bth.psn`, `reth?.va`, `aeth?.syndrome` …) and payload; null for one that is not RoCE. */
   readonly packet: RocePacket | null;
-  /** What a faulty cable did to it: `lost`, …; null: nothing. */
+  /** The effect of a faulty cable on it: `lost`, …; null: none. */
   readonly effect: string | null;
   /** The whole Ethernet frame, without its FCS. */
   readonly frame: Uint8Array;
@@ -191,17 +191,17 @@ export interface Counterexample {
   readonly hosts: readonly string[];
   /** When they lost it, in ps. */
   readonly atPs: number;
-  /** What found it: a checker, `check` (the protocol's own), or `robustness`. */
+  /** Its finder: a checker, `check` (the protocol's own), or `robustness`. */
   readonly checker: string;
-  /** What is broken, in words. */
+  /** The broken promise, in words. */
   readonly found: string;
-  /** What programs had noted of it, in words. */
+  /** The notes of programs on it, in words. */
   readonly promised: readonly string[];
   /** The operation, step by step. */
   readonly ladder: string;
 }
 
-/** What the explorer says of one variant. */
+/** The explorer's answer for one variant. */
 export interface Explored {
   /** The variant, as `RackVariant.label` has it. */
   readonly label: string;
@@ -219,7 +219,7 @@ export interface Explored {
   readonly exhaustive: boolean;
   /** Orders of programs' accesses to shared regions that were tried, and the runs that took; absent: none. */
   readonly interleavings?: { readonly orders: number; readonly runs: number };
-  /** What judged: `promises` of the rack, a protocol's `check`, `robustness` of what its recovery reads. */
+  /** The judges: `promises` of the rack, a protocol's `check`, `robustness` of what its recovery reads. */
   readonly judgedBy: readonly string[];
   /** Writes to SCM that programs had declared. */
   readonly writes: number;
@@ -231,7 +231,7 @@ export interface Explored {
   readonly command: string | null;
 }
 
-/** What the process of a run is asked: one line of JSON. */
+/** The question to the process of a run: one line of JSON. */
 export interface Question {
   readonly kind: "run" | "explore";
   /** Options as their author gave them; they are checked there. */
@@ -271,7 +271,6 @@ export interface ExploreAnswer {
   readonly explored: readonly Explored[];
 }
 
-/** What the process answers. */
 export type Answer = RunAnswer | ExploreAnswer | {
   readonly kind: "failed";
   readonly message: string;

@@ -1,27 +1,19 @@
-/**
- * The page as the files that a server hands out: one script, bundled from the modules of this folder, the style sheet
- * and `index.html`. The only file here that runs in Deno, not in the browser.
- */
+/** The only file here that runs in Deno, not in the browser. */
 import { createRequire } from "node:module";
 import type { Plugin } from "esbuild";
 import { fromFileUrl, projectFile, ROOT } from "../base/paths.ts";
 
-/** One file of the page, by the path under which `index.html` asks for it. */
 export interface PageFile {
-  /** `/`, `/app-1f3a….js`. */
+  /** As `index.html` asks for it: `/`, `/app-1f3a….js`. */
   readonly path: string;
   readonly type: string;
   readonly body: Uint8Array<ArrayBuffer>;
-  /** The same, compressed, for browsers that accept it. */
   readonly gzip: Uint8Array<ArrayBuffer>;
   /** The path holds a hash of the content: a browser need not ask again. */
   readonly immutable: boolean;
 }
 
-/**
- * Bundles the page: some 0.2 s, without a network.
- * @throws Error of esbuild where a module has an error.
- */
+/** Takes some 0.2 s, without a network. @throws Error of esbuild where a module has an error. */
 export async function pageFiles(): Promise<PageFile[]> {
   const style = await Promise.all([read("style.css"), read("views.css")]);
   const [app, sheet, icon] = await Promise.all([
@@ -98,11 +90,10 @@ const packagesOfDeno: Plugin = {
   },
 };
 
-/** The file of a package of deno.json, else of one that the package of `importer` depends on. */
 function resolved(name: string, importer?: string): string {
   try {
     const file = fromFileUrl(new URL(import.meta.resolve(name)));
-    // Its build for Node is not for a browser, and Deno resolves as Node does.
+    // Deno resolves as Node does, whose build is not for a browser.
     return name === "yaml" ? file.replace(/dist\/index\.js$/, "browser/index.js") : file;
   } catch (error) {
     if (importer === undefined) throw error;

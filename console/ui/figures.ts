@@ -1,4 +1,7 @@
-/** Figures as text: thin spaces between thousands, units after them, as many digits as mean something. */
+/**
+ * Figures as text: thin spaces between thousands, units after them, as many digits as mean
+ * something.
+ */
 import {
   NEVER,
   PS_PER_MS,
@@ -8,10 +11,9 @@ import {
   type Time,
 } from "../../fabric/base/time.ts";
 
-/** Between groups of digits, and before a unit: a narrow one that does not break. */
 const THIN = "\u202f";
 
-/** `12 345.678`, the digits after the point in groups, too. */
+/** `12 345.678`; the digits after the point in groups, too. */
 function grouped(digits: string): string {
   const [whole = "", fraction] = digits.split(".");
   const front = whole.replace(/\B(?=(\d{3})+$)/g, THIN);
@@ -20,12 +22,12 @@ function grouped(digits: string): string {
     : `${front}.${fraction.replace(/(\d{3})(?=\d)/g, `$1${THIN}`)}`;
 }
 
-/** A count: `1 234 567`. */
+/** `1 234 567`. */
 export function count(value: number): string {
   return grouped(String(Math.round(value)));
 }
 
-/** `222.441 179 µs`, exact: the unit is that of `like`, so that a clock does not jump between units. */
+/** `222.441 179 µs`, exact, in the unit of `like`: a clock does not jump between units. */
 export function time(ps: Time, like: Time = ps): string {
   if (ps === NEVER) return "never";
   const [unit, size, digits] = unitOf(Math.abs(like));
@@ -49,8 +51,13 @@ export function roughTime(ps: Time): string {
 }
 
 /** Four significant digits, without zeros at the end. */
-export function rough(value: number): string {
+function rough(value: number): string {
   return grouped(String(Number(value.toPrecision(Math.abs(value) >= 1000 ? 6 : 4))));
+}
+
+/** A figure that may be unknown. */
+export function roughOr(value: number | null): string {
+  return value === null ? "–" : rough(value);
 }
 
 /** `16.3 KiB`. */
@@ -69,7 +76,7 @@ export function bitRate(bitsPerSecond: number): string {
   return `${rough(Number((bitsPerSecond / 1000 ** power).toFixed(1)))}${THIN}${units[power]}`;
 }
 
-/** Round numbers in a span of which zero would be one, `most` and one more at most: where an axis has its marks. */
+/** Round numbers for an axis, in a span of which zero would be one: `most` and one more at most. */
 export function ticks(from: number, to: number, most: number): number[] {
   const raw = (to - from) / most, power = 10 ** Math.floor(Math.log10(raw));
   const step = power * ([1, 2, 5, 10].find((each) => each * power >= raw) ?? 10);
@@ -77,7 +84,7 @@ export function ticks(from: number, to: number, most: number): number[] {
   return Array.from({ length: Math.floor(to / step) - first + 1 }, (_, i) => (first + i) * step);
 }
 
-/** Cut in the middle, so that both ends of a name stay. */
+/** Both ends of a name stay. */
 export function cut(name: string, most: number): string {
   if (name.length <= most) return name;
   const front = Math.ceil((most - 1) / 2);
@@ -88,12 +95,14 @@ export function plural(value: number, one: string, several: string = `${one}s`):
   return `${count(value)} ${value === 1 ? one : several}`;
 }
 
-/** `persist-opcode_ddio_on` as people say it: `persist-opcode, DDIO on`. */
+/** `persist-opcode_ddio_on` as `persist-opcode, DDIO on`. */
 export function wordsOfVariant(folder: string): string {
   return folder.replace(/_+ddio_+/, ", DDIO ").replaceAll("_", " ");
 }
 
-/** A sentence of the server's with its times as the page writes them: `us` on a terminal is `µs` here. */
+/**
+ * A sentence of the server's, with times as the page writes them: `us` on a terminal is `µs` here.
+ */
 export function sentence(text: string): string {
   return text.replace(/\b(\d{4,}) ps\b/g, (_, ps) => time(Number(ps))).replace(
     /(\d) ?us\b/g,
@@ -101,7 +110,7 @@ export function sentence(text: string): string {
   );
 }
 
-/** `rnicRetransmissions` as words: `rnic retransmissions`. */
+/** `rnicRetransmissions` as `rnic retransmissions`. */
 export function wordsOfCounter(name: string): string {
   return name.replace(/Ps$/, "").replace(/Bytes/, "").replace(
     /([a-z])([A-Z])/g,
@@ -109,7 +118,7 @@ export function wordsOfCounter(name: string): string {
   );
 }
 
-/** A counter by the unit that ends its name. */
+/** By the unit that ends its name. */
 export function counter(name: string, value: number): string {
   if (name.endsWith("Ps")) return roughTime(value);
   if (/Bytes|bytes(?:In|Out)/.test(name)) return bytes(value);

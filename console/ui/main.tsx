@@ -1,4 +1,3 @@
-/** The entry point of the page. */
 import { render } from "preact";
 import { followRack } from "./data/rack.ts";
 import { followInstant } from "./data/shown.ts";

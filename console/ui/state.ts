@@ -1,7 +1,4 @@
-/**
- * The page's place: the view, the rack or run, the selection and the instant. All of it is in the address, so that a
- * view, a reload and a link keep it; a view reads the signals and calls the functions below.
- */
+/** All of the page's place is in the address, so that a view, a reload and a link keep it. */
 import { computed, signal } from "@preact/signals";
 import type { Time } from "../../fabric/base/time.ts";
 
@@ -17,27 +14,26 @@ export const VIEW_NAMES = [
 
 export type ViewName = typeof VIEW_NAMES[number];
 
-/** The selection, the same in every view. Devices and cables by the names that the scenario gives them. */
+/** The same in every view. Devices and cables by the names that the scenario gives them. */
 export type Selection =
   | { readonly kind: "device"; readonly name: string }
   /** `a-rnic/tor`, as `rack link ls` writes it. */
   | { readonly kind: "cable"; readonly name: string }
   | { readonly kind: "queue pair"; readonly device: string; readonly number: number }
-  /** The number of an operation in the history of its run. */
   | { readonly kind: "operation"; readonly number: number }
   /** A line of 64 B of a host's SCM, by the address of its first byte. */
   | { readonly kind: "line"; readonly host: string; readonly address: number };
 
 export interface Place {
   readonly view: ViewName;
-  /** The run that is looked at, up or kept; undefined: none is chosen. */
+  /** Up or kept; undefined: none is chosen. */
   readonly run?: string;
-  /** The part of it, where it has several; undefined: the first. */
+  /** Of a run that has several; undefined: the first. */
   readonly variant?: string;
   readonly select?: Selection;
-  /** The instant that every view shows; undefined: now, and it moves as time does. */
+  /** Shown by every view; undefined: now, and it moves as time does. */
   readonly at?: Time;
-  /** Additions of one view, such as the run that another is compared with. */
+  /** Of one view, such as the run that another is compared with. */
   readonly more: Readonly<Record<string, string>>;
 }
 
@@ -69,7 +65,7 @@ function selectionText(selection: Selection): string {
   }
 }
 
-/** The place that an address names; missing and wrong parts are left out. */
+/** Missing and wrong parts are left out. */
 export function parsePlace(hash: string): Place {
   const [path = "", query = ""] = hash.replace(/^#?\/?/, "").split("?");
   const parameters = new URLSearchParams(query);
@@ -87,7 +83,7 @@ export function parsePlace(hash: string): Place {
   };
 }
 
-/** `#/rack?run=…&select=device~b`: the text that {@link parsePlace} reads. */
+/** `#/rack?run=…&select=device~b`: {@link parsePlace} reads it. */
 export function placeText({ view, run, variant, select, at, more }: Place): string {
   const parameters = new URLSearchParams({
     ...(run !== undefined && { run }),
@@ -99,17 +95,17 @@ export function placeText({ view, run, variant, select, at, more }: Place): stri
   return `#/${view}${parameters.size === 0 ? "" : `?${parameters}`}`;
 }
 
-/** Where one is; changed by {@link go} and by the browser's own buttons. */
+/** Changed by {@link go} and by the browser's own buttons. */
 export const place = signal<Place>({ view: "rack", more: {} });
 
 export const view = computed(() => place.value.view);
 export const run = computed(() => place.value.run);
 export const selection = computed(() => place.value.select);
-/** The instant that every view shows, in ps; undefined: now. */
+/** Undefined: now. */
 export const instant = computed(() => place.value.at);
 export const isPast = computed(() => instant.value !== undefined);
 
-/** A change of place: `undefined` removes. Another view drops what the one before had added. */
+/** `undefined` removes. Another view drops what the one before had added. */
 export interface Change {
   readonly view?: ViewName;
   readonly run?: string | undefined;
@@ -119,7 +115,6 @@ export interface Change {
   readonly more?: Readonly<Record<string, string>>;
 }
 
-/** The place after a change. */
 export function changed(from: Place, change: Change): Place {
   const isOther = change.view !== undefined && change.view !== from.view;
   const isOtherRun = from.run !== undefined && "run" in change && change.run !== from.run;
@@ -141,7 +136,7 @@ export function changed(from: Place, change: Change): Place {
   };
 }
 
-/** Goes to another place. Where only the instant differs, it adds no step to the browser's history. */
+/** Where only the instant differs, it adds no step to the browser's history. */
 export function go(change: Change): void {
   const before = place.value, next = changed(before, change);
   const text = placeText(next);
@@ -152,7 +147,6 @@ export function go(change: Change): void {
   place.value = next;
 }
 
-/** The address of a change, for links. */
 export function hrefOf(change: Change): string {
   return placeText(changed(place.value, change));
 }
@@ -161,7 +155,7 @@ export function select(what: Selection | undefined): void {
   go({ select: what });
 }
 
-/** Shows an instant, in ps; undefined: now. */
+/** @param at undefined: now. */
 export function lookAt(at: Time | undefined): void {
   go({ at });
 }
@@ -171,7 +165,6 @@ export function isSelected(what: Selection): boolean {
   return now !== undefined && selectionText(now) === selectionText(what);
 }
 
-/** Follows the address from now on. */
 export function followAddress(): void {
   const read = () => {
     // The printed address, pasted into a page that is open: its token is to be used, and cleared.

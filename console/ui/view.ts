@@ -1,8 +1,7 @@
-/** The interface of a view to the frame. `views.ts` lists them. */
 import type { ComponentChildren } from "preact";
 import type { Selection } from "./state.ts";
 
-/** A key of the keyboard, while no field has the focus. */
+/** While no field has the focus. */
 export interface Key {
   /** `KeyboardEvent.key`: `n`, ` `, `?`, `ArrowLeft`. */
   readonly key: string;
@@ -13,11 +12,11 @@ export interface Key {
 
 export interface View {
   readonly title: string;
-  /** The picture on the rail: the `d` of a path in a box of 20 by 20. */
+  /** On the rail: the `d` of a path in a box of 20 by 20. */
   readonly icon: string;
-  /** The whole of the view's area, below no heading: a view has its own `h1`. */
+  /** The whole of the view's area; a view has its own `h1`. */
   readonly Page: () => ComponentChildren;
-  /** The side's content for a selection in this view; undefined: as in every view. */
+  /** The side for a selection in this view; undefined: as in every view. */
   readonly side?: (selection: Selection) => ComponentChildren | undefined;
   readonly keys?: readonly Key[];
   /** The selection has no part in it: where the side is a drawer, it stays closed. */

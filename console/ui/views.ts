@@ -1,4 +1,3 @@
-/** The views. A new one has its name in `VIEW_NAMES`, a folder with its `View`, and a line here. */
 import { CHAOS } from "./explore/chaos_view.tsx";
 import { EXPLORE } from "./explore/explore_view.tsx";
 import { MEMORY } from "./memory/memory_view.tsx";
@@ -9,7 +8,6 @@ import { SCENARIO } from "./scenario/scenario_view.tsx";
 import { VIEW_NAMES, type ViewName } from "./state.ts";
 import type { View } from "./view.ts";
 
-/** The compiler demands one for each name. */
 const BY_NAME: Readonly<Record<ViewName, View>> = {
   rack: RACK,
   operation: OPERATION,
@@ -20,7 +18,6 @@ const BY_NAME: Readonly<Record<ViewName, View>> = {
   scenario: SCENARIO,
 };
 
-/** In the order of the rail. */
 export const VIEWS = VIEW_NAMES.map((name) => ({ name, ...BY_NAME[name] }));
 
 export function viewOf(name: ViewName): View {

@@ -1,14 +1,13 @@
-/** A broken invariant of the project itself: only the entry point catches it, and exits with 70. */
+/** The project's own invariant is broken: only the entry point catches it, and exits with 70. */
 export class InvariantError extends Error {
   override readonly name = "InvariantError";
 }
 
-/** Throws unless `condition` holds. Evaluates `message` always: hot paths use `if (…) fail(…)`. */
+/** Evaluates `message` always: hot paths use `if (…) fail(…)`. */
 export function assert(condition: boolean, message: string): asserts condition {
   if (!condition) throw new InvariantError(message);
 }
 
-/** Throws {@link InvariantError}: for a condition that was found broken. */
 export function fail(message: string): never {
   throw new InvariantError(message);
 }

@@ -1,34 +1,30 @@
 /**
- * The deadlines of a partition's nodes, one time per slot, with access to the minimum. An indexed
- * binary heap: a retransmission timer that moves with every ACK leaves no stale entry.
+ * One time per slot, with access to the minimum. An indexed binary heap: a retransmission timer
+ * that moves with every ACK leaves no stale entry.
  */
 import { NEVER, type Time } from "./time.ts";
 
 export class Deadlines {
   readonly #times: Float64Array;
   readonly #heap: Int32Array;
-  /** Slot → place in the heap; −1 if not in it. */
   readonly #place: Int32Array;
   #size = 0;
 
-  /** @param slots the number of nodes, which are numbered from 0. */
   constructor(slots: number) {
     this.#times = new Float64Array(slots).fill(NEVER);
     this.#heap = new Int32Array(slots);
     this.#place = new Int32Array(slots).fill(-1);
   }
 
-  /** The earliest deadline; NEVER without one. */
+  /** NEVER without a deadline. */
   get earliest(): Time {
     return this.#size === 0 ? NEVER : this.#times[this.#heap[0]!]!;
   }
 
-  /** The slot of {@link earliest}; the lowest where several share it. */
   get slot(): number {
     return this.#heap[0]!;
   }
 
-  /** The earliest deadline of the other slots; NEVER without one. */
   earliestBut(slot: number): Time {
     if (this.#size === 0 || this.#heap[0] !== slot) return this.earliest;
     // Below the top of a heap, one of its two children is the least.
@@ -40,7 +36,7 @@ export class Deadlines {
     return this.#times[slot]!;
   }
 
-  /** Sets the slot's deadline; NEVER removes it. */
+  /** NEVER removes the deadline. */
   set(slot: number, time: Time): void {
     if (this.#times[slot] === time) return;
     this.#times[slot] = time;

@@ -1,4 +1,3 @@
-/** Exit codes of every process and command of the project. */
 export const EXIT = {
   done: 0,
   /** The run ended, and a check failed. */

@@ -1,13 +1,13 @@
 /**
- * A wire format as a table of fields in wire order, for comparison with the specification; size,
- * type, reader and writer follow from it. The headers that
- * most packets carry have hand-written ones, for speed; `headers_test.ts` compares them.
+ * A wire format as a table of fields, for comparison with the specification; size, type, reader and
+ * writer follow from it. Most packets' headers have hand-written ones, for speed; `headers_test.ts`
+ * compares them.
  */
 import { assert, fail } from "./assert.ts";
 
 /**
- * Name and width in bits, most significant bit first. A field without a name is reserved: written
- * as zero and ignored when read. (A reserved field that must be preserved has a name.)
+ * Width in bits, most significant bit first. Without a name the field is reserved: written as zero,
+ * ignored when read. (One that must be preserved has a name.)
  */
 export type Field = readonly [name: string, bits: number];
 
@@ -16,19 +16,17 @@ type ValueOf<Bits extends number> = Bits extends 1 ? boolean
   : Bits extends 64 | 128 ? bigint
   : number;
 
-/** The plain object that a table describes. */
 export type HeaderOf<Table extends readonly Field[]> = {
   readonly [Row in Table[number] as Row[0] extends "" ? never : Row[0]]: ValueOf<Row[1]>;
 };
 
-/** Size in bytes of the header. */
+/** In bytes. */
 export function sizeOf(table: readonly Field[]): number {
   const bits = table.reduce((sum, [, width]) => sum + width, 0);
   assert(bits % 8 === 0, `A header is a whole number of bytes, not ${bits} bits`);
   return bits / 8;
 }
 
-/** Reads a header field by field. */
 export function readFields<Table extends readonly Field[]>(
   table: Table,
   source: { readonly view: DataView; readonly at: number },
@@ -49,7 +47,7 @@ export function readFields<Table extends readonly Field[]>(
   return header as HeaderOf<Table>;
 }
 
-/** Writes a header field by field over zeroed bytes. */
+/** Over zeroed bytes. */
 export function writeFields<Table extends readonly Field[]>(
   table: Table,
   header: HeaderOf<Table>,
@@ -77,7 +75,6 @@ const ENDS: readonly number[] = Array.from({ length: 129 }, (_, width) => 2 ** w
 /** Wider fields are read and written as bigints. */
 const NUMBER_BITS_MAX = 32;
 
-/** The `width` bits from `bit` on. */
 function readBits(view: DataView, bit: number, width: number): number {
   const first = bit >> 3, end = (bit + width + 7) >> 3;
   // Most fields are whole bytes: a hint has hundreds.

@@ -1,18 +1,16 @@
-/** The reading part of a queue, for code that must not change it. */
 export type ReadonlyFifo<T> = Pick<Fifo<T>, "first" | "end" | "length" | "at" | "some" | "peek">;
 
-/** A queue whose elements keep their number, so that a cursor stays valid after removals. */
+/** Elements keep their number, so that a cursor stays valid after removals. */
 export class Fifo<T> {
   #items: (T | undefined)[] = [];
   #head = 0;
   #first = 0;
 
-  /** Number of the oldest element: equal to the number of removed elements. */
+  /** Of the oldest element: the number of removed ones. */
   get first(): number {
     return this.#first;
   }
 
-  /** Number of the next element that is added. */
   get end(): number {
     return this.#first + this.length;
   }
@@ -25,7 +23,7 @@ export class Fifo<T> {
     this.#items.push(item);
   }
 
-  /** The element numbered `number`; undefined where it was removed or not yet added. */
+  /** Undefined where it was removed or not yet added. */
   at(number: number): T | undefined {
     const place = number - this.#first + this.#head;
     return place < this.#head ? undefined : this.#items[place];
@@ -54,7 +52,6 @@ export class Fifo<T> {
     return item;
   }
 
-  /** Removes all elements; the numbering continues. */
   clear(): void {
     this.#first = this.end;
     this.#items = [];

@@ -6,7 +6,7 @@ export const PRIME1 = 0x9e37_79b1, PRIME4 = 0x27d4_eb2f;
 const PRIME2 = 0x85eb_ca6b, PRIME3 = 0xc2b2_ae35;
 
 /**
- * Hash of the first `length` bytes, in [0, 2^32). Four lanes of four bytes each, for the processor's
+ * Of the first `length` bytes, in [0, 2^32). Four lanes of four bytes each, for the processor's
  * parallelism.
  */
 export function hashBytes(bytes: Uint8Array, seed: number, length = bytes.length): number {
@@ -30,13 +30,12 @@ export function hashBytes(bytes: Uint8Array, seed: number, length = bytes.length
   return finish(mix(hash, length));
 }
 
-/** Mixes one 32-bit word into the hash. */
 export function mix(hash: number, word: number): number {
   const mixed = Math.imul(((hash << 13) | (hash >>> 19)) ^ Math.imul(word, PRIME2), PRIME1);
   return mixed ^ (mixed >>> 15);
 }
 
-/** Makes every bit depend on all bits (MurmurHash3's finalizer). */
+/** MurmurHash3's finalizer. */
 export function finish(hash: number): number {
   let mixed = Math.imul(hash ^ (hash >>> 16), PRIME2);
   mixed = Math.imul(mixed ^ (mixed >>> 13), PRIME3);

@@ -1,7 +1,5 @@
 /**
- * Patience in wall time: the longest wait of a part of the rack for another one that should answer
- * soon. A busy machine makes the rack slow, never wrong, so it is minutes: a part without an answer
- * by then hangs. The error names the awaited part, and is never the user's. A user's own code is
- * limited in processor time instead.
+ * The longest wall time that a part of the rack waits for another one. A busy machine makes the
+ * rack slow, never wrong, so it is minutes. A user's own code is limited in processor time instead.
  */
 export const PATIENCE_MS = 180_000;

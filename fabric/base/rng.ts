@@ -1,6 +1,5 @@
 /** The only randomness of the models: seeded streams by name, so that none changes another. */
 
-/** A seeded stream of numbers. */
 export interface Rng {
   /** An integer in [0, 2^32). */
   next(): number;

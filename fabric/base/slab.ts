@@ -1,7 +1,7 @@
 /**
  * Zeroed bytes for objects that are allocated by the million, such as frames: views into shared
- * buffers, a tenth of the cost of a buffer each. Bytes are never reused, so sharing shows only in
- * `buffer` and `byteOffset`, which every `DataView` must use. A slab lives as long as any part of it.
+ * buffers, a tenth of the cost of a buffer each. Every `DataView` must use `byteOffset`. A slab
+ * lives as long as any part of it.
  */
 
 const SLAB_BYTES = 64 * 1024;
@@ -11,7 +11,7 @@ const SHARED_BYTES_MAX = 8 * 1024;
 let slab = new ArrayBuffer(SLAB_BYTES);
 let used = 0;
 
-/** `length` zero bytes, aligned to 8. */
+/** Aligned to 8. */
 export function allocate(length: number): Uint8Array<ArrayBuffer> {
   if (length > SHARED_BYTES_MAX) return new Uint8Array(length);
   if (used + length > SLAB_BYTES) {
@@ -28,8 +28,8 @@ let keptSlab = new ArrayBuffer(KEPT_SLAB_BYTES);
 let keptUsed = 0;
 
 /**
- * {@link allocate} for bytes that may be kept as long as the run lasts, such as lines of a cache:
- * their slab holds only sixteen lines of 64 B, so that one long-lived line retains little memory.
+ * For bytes that may be kept as long as the run lasts, such as a cache's lines: a slab holds only
+ * sixteen of 64 B.
  */
 export function allocateKept(length: number): Uint8Array<ArrayBuffer> {
   if (length > KEPT_SLAB_BYTES) return new Uint8Array(length);
@@ -42,25 +42,21 @@ export function allocateKept(length: number): Uint8Array<ArrayBuffer> {
   return bytes;
 }
 
-/** A copy, like `slice`, allocated by {@link allocateKept}. */
 export function keptCopyOf(bytes: Uint8Array): Uint8Array<ArrayBuffer> {
   const copy = allocateKept(bytes.length);
   copy.set(bytes);
   return copy;
 }
 
-/** A view that covers exactly these bytes. */
 export function viewOf(bytes: Uint8Array): DataView {
   return new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 }
 
-/** The two last read buffers: usually a slab of wire memory and one of host memory. */
 let lastBuffer: ArrayBufferLike = slab, lastView: DataView = new DataView(slab);
 let earlierBuffer: ArrayBufferLike = slab, earlierView: DataView = lastView;
 
 /**
- * A view of the whole buffer; the bytes begin at their `byteOffset`. Cheaper than {@link viewOf}
- * where many small pieces of few slabs are read in sequence.
+ * Of the whole buffer. Cheaper than {@link viewOf} for many small pieces of few slabs in sequence.
  */
 export function bufferViewOf(bytes: Uint8Array): DataView {
   const { buffer } = bytes;
@@ -73,7 +69,6 @@ export function bufferViewOf(bytes: Uint8Array): DataView {
   return view;
 }
 
-/** A copy, like `slice`, allocated by {@link allocate}. */
 export function copyOf(bytes: Uint8Array): Uint8Array<ArrayBuffer> {
   const copy = allocate(bytes.length);
   copy.set(bytes);

@@ -1,4 +1,4 @@
-/** Short texts that come again and again as bytes: names in messages, subjects. Each is decoded once. */
+/** Texts that come again and again as bytes, as subjects do: each is decoded once. */
 
 const SLOTS = 1024;
 /** Longer ones are seldom the same. */
@@ -9,13 +9,13 @@ interface Known {
   readonly text: string;
 }
 
-/** Without the option it would drop a leading U+FEFF and change the text. */
+/** Without the option it would drop a leading U+FEFF. */
 const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
 
 /** A text replaces the earlier one in its place, which bounds the table. */
 const known: (Known | undefined)[] = new Array(SLOTS).fill(undefined);
 
-/** The text whose UTF-8 bytes are `bytes` from `from` to `to`. */
+/** Of UTF-8 bytes. */
 export function textOf(bytes: Uint8Array, from: number, to: number): string {
   if (to - from > LENGTH_MAX) return decoder.decode(bytes.subarray(from, to));
   let hash = 0;

@@ -1,6 +1,6 @@
 /**
  * Virtual time: integer picoseconds since the run began. A JavaScript number represents 2.5 hours
- * of it exactly, more than any scenario needs. `fabric/` and `nodes/` use no other time.
+ * of it exactly. `fabric/` and `nodes/` use no other time.
  */
 
 /** A point in, or a span of, virtual time in picoseconds. Always an integer, or {@link NEVER}. */
@@ -15,7 +15,7 @@ export const PS_PER_MS = 1_000_000_000;
 /** Picoseconds of a second. */
 export const PS_PER_S = 1_000_000_000_000;
 
-/** The end of virtual time: later picoseconds are not exact, and nothing happens. */
+/** Later picoseconds are not exact: nothing happens. */
 export const TIME_END: Time = Number.MAX_SAFE_INTEGER;
 
 /** The time of an event that will not happen. */
@@ -29,7 +29,7 @@ const UNITS: ReadonlyArray<readonly [suffix: string, ps: number]> = [
   ["ps", 1],
 ];
 
-/** Parses `40us`, `1.5ms`. @returns undefined where the text is not a whole number of ps. */
+/** `40us`, `1.5ms`. @returns undefined where the text is not a whole number of ps. */
 export function parseTime(text: string): Time | undefined {
   const match = /^(\d+)(?:\.(\d+))?\s*(s|ms|us|ns|ps)$/.exec(text.trim());
   if (match === null) return undefined;
@@ -55,7 +55,7 @@ export function formatExact(ps: Time): string {
   return `${Math.floor(ps / PS_PER_US)}${digits === "" ? "" : `.${digits}`}us`;
 }
 
-/** Time to move `bytes` at `bitsPerSecond`, rounded up so that no link is faster than its rate. */
+/** Rounded up so that no link is faster than its rate. */
 export function transferTime(bytes: number, bitsPerSecond: number): Time {
   return Math.ceil((bytes * 8 * PS_PER_S) / bitsPerSecond);
 }

@@ -1,12 +1,9 @@
-/** Whole numbers of a range, and the one sentence that states it. */
-
 export interface WholeRange {
   readonly least: number;
-  /** Number.MAX_SAFE_INTEGER: no limit but that of whole numbers in a double. */
   readonly most: number;
 }
 
-/** Whether the value is a whole number of the range, both ends included. */
+/** Both ends included. */
 export function isWhole(value: unknown, { least, most }: WholeRange): value is number {
   return Number.isSafeInteger(value) && (value as number) >= least && (value as number) <= most;
 }

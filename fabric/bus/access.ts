@@ -1,26 +1,19 @@
-/**
- * The users of a rack's broker, and the subjects that each may publish and hear: the cabling as an
- * access list. A broker enforces it, natively and in containers; `tests/rig/broker_rights_test.ts` tests it.
- *
- * A user hears answers to its own requests on subjects of its own, and answers on subjects that name
- * it, so no user needs NATS's `allow_responses`, which is a right to publish on any subject.
- */
+/** See README, Who may say and hear what. */
 import { neighboursOf } from "../rack/plan/cabling.ts";
 import type { RackPlan } from "../rack/plan/plan.ts";
 import { ANY, patternOf, patternOfRun } from "./subjects.ts";
 
-/** The users beside the partitions. No device has such a name: a host's has no underscore. */
+/** Beside the partitions. No device has such a name: a host's has no underscore. */
 export const USERS = {
   timekeeper: "_timekeeper",
   /** The process that starts the others, and the commands for a rack that is up. */
   supervisor: "_supervisor",
-  /** In containers: waits for the end, and reports. */
+  /** In containers. */
   report: "_report",
-  /** Watches, and changes nothing: its credential is safe to give to observers. */
+  /** Changes nothing: its credential is safe to give to observers. */
   viewer: "_viewer",
 } as const;
 
-/** Requests of `control.<verb>` that the timekeeper answers. */
 export const CLOCK_VERBS = [
   "status",
   "pause",
@@ -41,80 +34,67 @@ const SUPERVISOR_VERBS = ["boot", "kill"] as const;
 
 const NEWS = ["finished", "stalled", "power"] as const;
 
-/** Requests of the timekeeper that change nothing. */
 const CLOCK_QUERIES: readonly ClockVerb[] = ["status", "faults"];
 
-/** Notice to all partitions that steps are read (`runner/step_feed.ts`); without an answer. */
+/** Tells all partitions that steps are read (`runner/step_feed.ts`); without an answer. */
 export const STEPS_VERB = "steps";
 
 const FINAL = "final-", INSPECT = "inspect-";
 const KILL = "kill-", BOOT = "boot-", PROCESS = "process-", DEATH = "death-", LANE = "lane-";
 
-/** The request of a partition's final report. */
+/** Answered by that partition. */
 export function finalVerb(partition: string): string {
   return `${FINAL}${partition}`;
 }
 
-/** The request of the present state of a partition's devices. */
 export function inspectVerb(partition: string): string {
   return `${INSPECT}${partition}`;
 }
 
-/** In containers: ends the process of a partition. The parent of that process answers. */
+/** In containers: answered by the parent of the partition's process. */
 export function killVerb(partition: string): string {
   return `${KILL}${partition}`;
 }
 
-/** In containers: starts the process of a partition. */
+/** In containers. */
 export function bootVerb(partition: string): string {
   return `${BOOT}${partition}`;
 }
 
-/** In containers: which process the partition has. */
+/** In containers. */
 export function processVerb(partition: string): string {
   return `${PROCESS}${partition}`;
 }
 
-/**
- * In containers: the parent's report that the process of a partition is gone. The timekeeper
- * answers.
- */
+/** In containers: published by the parent of the partition's process. */
 export function deathVerb(partition: string): string {
   return `${DEATH}${partition}`;
 }
 
-/**
- * With several racks in one set of processes: a user's process takes one up, or leaves it
- * (`lanes.ts`).
- */
 export function laneVerb(user: string): string {
   return `${LANE}${user}`;
 }
 
-/** Prefixes of requests whose rest is the answering user. */
 const ANSWERED_BY_USER = [FINAL, INSPECT, KILL, BOOT, PROCESS, LANE];
 
-/** The user that answers a control request. */
 export function answererOf(verb: string): string {
   const start = ANSWERED_BY_USER.find((each) => verb.startsWith(each));
   if (start !== undefined) return verb.slice(start.length);
   return SUPERVISOR_VERBS.some((each) => each === verb) ? USERS.supervisor : USERS.timekeeper;
 }
 
-/** Patterns of subjects. */
 export interface Access {
   readonly publish: readonly string[];
   readonly subscribe: readonly string[];
 }
 
-/** A rack, as far as rights depend on it. `run` may be {@link ANY}, for consecutive runs. */
+/** `run` may be {@link ANY}, for consecutive runs. */
 export interface AccessRack {
   readonly run: string;
   readonly plan: Pick<RackPlan, "cables">;
   readonly partitions: ReadonlyArray<{ readonly name: string; readonly nodes: readonly string[] }>;
 }
 
-/** Rights on the broker of a rack of processes. */
 export function accessOfProcesses(rack: AccessRack): Map<string, Access> {
   const { run } = rack;
   const verbs = [...CLOCK_VERBS, ...SUPERVISOR_VERBS, ...finalsOf(rack), ...inspectsOf(rack)];
@@ -130,10 +110,7 @@ export function accessOfProcesses(rack: AccessRack): Map<string, Access> {
   ]);
 }
 
-/**
- * Rights on the broker of several racks in one set of processes, with the same devices and cables:
- * {@link accessOfProcesses}, and processes take racks up and leave them.
- */
+/** As {@link accessOfProcesses}, and processes take racks up and leave them. */
 export function accessOfLanes(rack: Omit<AccessRack, "run">): Map<string, Access> {
   const access = accessOfProcesses({ ...rack, run: ANY });
   const users = [USERS.timekeeper, ...rack.partitions.map(({ name }) => name)];
@@ -148,9 +125,8 @@ export function accessOfLanes(rack: Omit<AccessRack, "run">): Map<string, Access
 }
 
 /**
- * Rights on the broker of a rack in containers. A process is started and ended only by its parent
- * in the same container, which has the partition's credential and hears only its own process's
- * orders.
+ * Only its parent in the same container starts and ends a process: it has the partition's
+ * credential and hears only its own process's orders.
  */
 export function accessOfContainers(rack: AccessRack): Map<string, Access> {
   const { run } = rack;
@@ -160,7 +136,7 @@ export function accessOfContainers(rack: AccessRack): Map<string, Access> {
     subscribe: [patternOf({ kind: "report", run, node: ANY }), answersTo(run, USERS.report)],
   };
   const viewer = accessOfViewer(rack), processes = controlOf(run, names.map(processVerb));
-  // The console's orders: it starts and ends no process itself, and reports no death.
+  // The console starts and ends no process itself, and reports no death.
   const orders = [...CLOCK_VERBS.filter((verb) => verb !== "death"), ...names.map(killVerb)];
   const supervisor = {
     publish: [
@@ -194,10 +170,6 @@ export function accessOfContainers(rack: AccessRack): Map<string, Access> {
   return access;
 }
 
-/**
- * Hears the news for watching, neither orders nor frames; requests only what changes no device or
- * clock.
- */
 function accessOfViewer(rack: AccessRack): Access {
   const { run } = rack;
   const queries = [...CLOCK_QUERIES, ...finalsOf(rack), ...inspectsOf(rack), STEPS_VERB];

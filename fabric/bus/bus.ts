@@ -1,15 +1,10 @@
 /**
- * The guarantees of a bus, and their limits. `nats_bus.ts` is the implementation for racks,
- * `memory_bus_testing.ts` the one for tests; `bus_contract.ts` is the suite that both pass.
- *
- * - At most once: a message without a subscriber, or during an outage, is dropped without an error.
- * - In order between two connections; no order across connections.
- * - A handler runs in a later turn of the event loop than the publish, one message at a time.
- * - Neither the publisher nor a handler changes a payload after `publish`.
+ * At most once: a message without a subscriber, or during an outage, is dropped without an error.
+ * More: README, Invariants.
  */
 
 export interface Bus {
-  /** Maximum payload size in bytes: the publisher splits larger messages. */
+  /** In bytes: the publisher splits larger messages. */
   readonly maxPayload: number;
   /** False during an outage, and after {@link close}. */
   readonly connected: boolean;
@@ -17,21 +12,20 @@ export interface Bus {
   readonly closed: Promise<BusError | undefined>;
 
   /**
-   * Sends without waiting. During an outage or after {@link close} the message is dropped; one that
-   * is sent while the connection breaks may be lost.
+   * Does not wait. During an outage or after {@link close} the message is dropped; one sent while
+   * the connection breaks may be lost.
    */
   publish(subject: string, payload: Uint8Array): void;
 
   /**
-   * Calls `handler` for everything published to a subject that matches `pattern` (`*` one token,
-   * `>` the rest), also by this connection. The subscription survives outages.
+   * To a subject that matches `pattern` (`*` one token, `>` the rest), also by this connection. The
+   * subscription survives outages.
    */
   subscribe(pattern: string, handler: BusHandler): Subscription;
 
   /**
-   * Publishes and waits for one answer of the user that answers it.
-   * @throws BusError `no-responders`, `timeout` (also where request or answer was lost), `forbidden`,
-   * `closed`.
+   * Waits for one answer. @throws BusError `no-responders`, `timeout` (also where request or answer
+   * was lost), `forbidden`, `closed`.
    */
   request(
     subject: string,
@@ -40,13 +34,11 @@ export interface Bus {
   ): Promise<Uint8Array<ArrayBuffer>>;
 
   /**
-   * Waits until the server has read everything that was published and subscribed before. This does
-   * not mean that subscribers have received it.
-   * @throws BusError `disconnected`, `closed`.
+   * The server has read everything published and subscribed before; subscribers may not have
+   * received it. @throws BusError `disconnected`, `closed`.
    */
   flush(): Promise<void>;
 
-  /** Calls `handler` at every change, but not with the current state. */
   onStatus(handler: (status: BusStatus) => void): void;
 
   /** Sends what was published, then closes the connection. Idempotent. */
@@ -54,7 +46,7 @@ export interface Bus {
 }
 
 export interface RequestOptions {
-  /** The only user that can answer, by the name of its connection (see `access.ts`). */
+  /** The only user that can answer, by the name of its connection (`access.ts`). */
   readonly by: string;
   readonly timeoutMs: number;
 }
@@ -74,11 +66,8 @@ export interface Subscription {
 export type BusStatus = "connected" | "disconnected" | "closed";
 
 export type BusErrorKind =
-  /** No server answers at the address. */
   | "unreachable"
-  /** The server rejects the credential. */
   | "refused"
-  /** The connection is lost and is not restored. */
   | "lost"
   | "disconnected"
   | "closed"
@@ -86,7 +75,6 @@ export type BusErrorKind =
   | "no-responders"
   /** The credential does not allow this subject; reported to the hook, and to the requester. */
   | "forbidden"
-  /** A handler threw; reported to the hook, with the exception as `cause`. */
   | "handler";
 
 export class BusError extends Error {
@@ -97,15 +85,13 @@ export class BusError extends Error {
   }
 }
 
-/** Receives errors that have no caller: `handler` and `forbidden`. Must not throw. */
+/** For errors that have no caller: `handler` and `forbidden`. Must not throw. */
 export type BusErrorHook = (error: BusError) => void;
 
-/** The error of a bus that is used after its end. */
 export function closedError(): BusError {
   return new BusError("closed", "The bus is closed");
 }
 
-/** @param trigger subject or status for which the handler was called. */
 export function handlerError(cause: unknown, trigger: string): BusError {
   return new BusError("handler", `Handler of ${trigger} threw: ${cause}`, { cause });
 }

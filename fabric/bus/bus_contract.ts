@@ -1,5 +1,5 @@
 /**
- * What every bus does, as a test suite: run by `memory_bus_test.ts` and, over a real server, by
+ * The suite that every bus passes: `memory_bus_test.ts` and, over a real server,
  * `tests/rig/nats_bus_test.ts`.
  */
 import assert from "node:assert/strict";
@@ -9,17 +9,13 @@ import { PATIENCE_MS } from "../base/patience.ts";
 import { type Bus, BusError, type BusErrorKind } from "./bus.ts";
 import { sleep, wallMs } from "./wall_time.ts";
 
-/** A server, and connections to it. */
 export interface BusRig {
   connect(name: string, onError: (error: BusError) => void): Promise<Bus>;
-  /** The server dies silently. */
   outage(): Promise<void>;
   heal(): Promise<void>;
-  /** After the connections have been closed. */
   close(): Promise<void>;
 }
 
-/** Registers the suite under `name`; every test gets a rig of its own. */
 export function busContract(name: string, openRig: () => Promise<BusRig>): void {
   describe(name, () => {
     let rig: BusRig;
@@ -277,7 +273,6 @@ export function busContract(name: string, openRig: () => Promise<BusRig>): void 
   });
 }
 
-/** Resolves once `condition` holds. */
 export async function until(condition: () => boolean): Promise<void> {
   const deadline = wallMs() + PATIENCE_MS;
   while (!condition()) {
@@ -294,7 +289,6 @@ async function rejects(promise: Promise<unknown>, kind: BusErrorKind): Promise<v
   });
 }
 
-/** 4 to 67 bytes that identify the message. */
 function numbered(i: number): Uint8Array {
   const payload = new Uint8Array(4 + i % 64).fill(i & 0xff);
   new DataView(payload.buffer).setUint32(0, i);
@@ -306,7 +300,6 @@ function assertNumbered(payload: Uint8Array, i: number): void {
   assert.fail(`Message ${i} is not what was sent: ${payload}`);
 }
 
-/** Every byte value at every place of a 64 KiB read buffer sooner or later. */
 function pattern(size: number): Uint8Array {
   const payload = new Uint8Array(size);
   for (let i = 0; i < size; i++) payload[i] = (i * 31 + (i >> 8)) & 0xff;

@@ -1,14 +1,12 @@
 /**
- * Values ↔ bytes for every message on the bus: CBOR (RFC 8949) of plain data, without tags and
- * indefinite lengths, so that decoding cannot yield an object with behaviour or a cycle.
- *
- * `index-no-eval` is cbor-x without its native add-on, which needs permissions; it is as fast.
+ * CBOR (RFC 8949) without tags and indefinite lengths, so that decoding cannot yield an object with
+ * behaviour or a cycle. `index-no-eval` is cbor-x without its native add-on, which needs
+ * permissions; it is as fast.
  */
 import { Encoder } from "cbor-x/index-no-eval";
 import { assert } from "../base/assert.ts";
 import { hashBytes } from "../base/hash.ts";
 
-/** Maximum nesting depth that {@link decode} accepts. */
 export const DEPTH_MAX = 32;
 
 const cbor = new Encoder({
@@ -19,22 +17,21 @@ const cbor = new Encoder({
   tagUint8Array: false,
 });
 
-/** Encodes plain data, whole numbers exactly up to 2^53. The encoder never overwrites the result. */
+/** Whole numbers exactly up to 2^53. The encoder never overwrites the result. */
 export function encode(value: unknown): Uint8Array<ArrayBuffer> {
   assert(value !== undefined, "Cannot encode undefined: decode returns it for malformed bytes");
   return plainView(cbor.encode(value), 0);
 }
 
-/** A view of a `Buffer` from its byte `from` on: unlike the `Buffer`'s own, its slice() copies. */
+/** Unlike a `Buffer`'s own slice(), the view's copies. */
 function plainView(bytes: Uint8Array, from: number): Uint8Array<ArrayBuffer> {
   const { buffer, byteOffset, byteLength } = bytes;
   return new Uint8Array(buffer as ArrayBuffer, byteOffset + from, byteLength - from);
 }
 
 /**
- * Decodes the output of {@link encode}, and nothing else.
  * @returns undefined for bytes that are malformed, too deep or hold more than plain data. Byte
- * strings in the result are views of `bytes`, which therefore must not change afterwards.
+ * strings are views of `bytes`, which must not change afterwards.
  */
 export function decode(bytes: Uint8Array): unknown {
   return decodeView(plainView(bytes, 0));
@@ -45,7 +42,6 @@ function decodeView(bytes: Uint8Array): unknown {
   return end === bytes.length ? decodeItem(bytes) : undefined;
 }
 
-/** Decodes one item whose {@link itemEnd} is known. Plain bytes only: no `Buffer`. */
 export function decodeItem(bytes: Uint8Array): unknown {
   try {
     return cbor.decode(bytes);
@@ -54,18 +50,14 @@ export function decodeItem(bytes: Uint8Array): unknown {
   }
 }
 
-/** Head of the checksum behind a sealed message: an unsigned integer of 32 bits. */
 const UINT32 = 0x1a;
 export const SEAL_BYTES = 5;
 const SEED = 0x5ea1;
-/** Its place while the message is encoded; any number that takes 32 bits. */
 const NO_CHECKSUM = 0xffff_ffff;
-/** Head of an array of two items, in one byte. */
 const PAIR_BYTES = 1;
 
 /**
- * {@link encode}, and a checksum of the bytes as a second item. Without it, one flipped bit in a
- * grant or report is another number, and time stands still for ever.
+ * {@link encode}, with a checksum as a second item (README, Invariants).
  *
  * Both items are encoded at once, as an array without its head: a copy would cost as much as the
  * rest.
@@ -77,14 +69,13 @@ export function encodeSealed(value: unknown): Uint8Array<ArrayBuffer> {
   return sealed;
 }
 
-/** {@link decode} of the output of {@link encodeSealed}: undefined also where the checksum differs. */
+/** Undefined also where the checksum differs. */
 export function decodeSealed(sealed: Uint8Array): unknown {
   if (!isSealed(sealed)) return undefined;
   const length = sealed.length - SEAL_BYTES;
   return decodeView(new Uint8Array(sealed.buffer, sealed.byteOffset, length));
 }
 
-/** Writes the seal of a message into its last bytes. */
 export function seal(message: Uint8Array): void {
   const at = message.length - SEAL_BYTES;
   const hash = hashBytes(message, SEED, at);
@@ -95,7 +86,6 @@ export function seal(message: Uint8Array): void {
   message[at + 4] = hash;
 }
 
-/** Whether the last bytes of a message are its seal. */
 export function isSealed(message: Uint8Array): boolean {
   const at = message.length - SEAL_BYTES;
   if (at < 1 || message[at] !== UINT32) return false;
@@ -104,13 +94,13 @@ export function isSealed(message: Uint8Array): boolean {
     message[at + 3] === (hash >>> 8 & 0xff) && message[at + 4] === (hash & 0xff);
 }
 
-/** Remaining items per open container; shared, as only one scan runs at a time. */
+/** Per open container; shared, as only one scan runs at a time. */
 const itemsLeft = new Float64Array(DEPTH_MAX + 1);
 
 /**
- * The end of the item at `from`; undefined where no well-formed item of plain data ends by
- * `length`, or where more than `depthMax` containers are nested. Checked before decoding, as cbor-x
- * recurses without a limit and decodes tags for classes and shared references.
+ * Undefined where no well-formed item of plain data ends by `length`, or more than `depthMax`
+ * containers are nested. Checked before decoding, as cbor-x recurses without a limit and decodes
+ * tags for classes and shared references.
  */
 export function itemEnd(
   bytes: Uint8Array,

@@ -1,22 +1,21 @@
 /**
  * The bus over core NATS. NATS's behaviour, and this file's answer:
  *
- * - A publish during an outage vanishes without an exception, as the client drops its outbound buffer at
- *   every dial; here it is dropped at once. Messages on their way when the connection breaks are lost,
- *   too: in 15 kills of a busy server, 6 % of all messages.
- * - The server cuts off a subscriber that is too slow, without a visible gap; it shows as `disconnected`
- *   and `connected`.
- * - A client gives up for ever after ten dials; ours dials without end, every 250 to 500 ms. Two refusals
+ * - A publish during an outage vanishes without an exception, as the client drops its outbound
+ *   buffer at every dial; here it is dropped at once. Messages on their way when the connection
+ *   breaks are lost, too: in 15 kills of a busy server, 6 % of all.
+ * - The server cuts off a slow subscriber without a visible gap: `disconnected`, then `connected`.
+ * - A client gives up after ten dials; ours dials without end, every 250 to 500 ms. Two refusals
  *   of the credential in a row do end it: `closed` settles with `lost`.
- * - A login may take longer than the server waits (2 s by default) where hundreds of processes start at
- *   once. Our server waits 60 s, and a dial without an answer in 2 s gets twice that time, up to 30 s: a
+ * - A login may take longer than the server's 2 s where hundreds of processes start at once. Our
+ *   server waits 60 s, and a dial without an answer in 2 s gets twice that time, up to 30 s: a
  *   dropped dial is more work for all.
- * - A half-open connection takes minutes to notice: a ping every 2 s, two may be out, so a frozen server
- *   shows within 6 s. Our server cuts off a client that is silent for 15 to 20 s.
- * - `flush` proves that the server has read, not that a subscriber has received. The client forgets a
- *   flush when it is closed, and closing discards unwritten data; this file mends both.
+ * - A half-open connection takes minutes to notice: a ping every 2 s, two may be out, so a frozen
+ *   server shows within 6 s. Our server cuts off a client that is silent for 15 to 20 s.
+ * - `flush` proves that the server has read, not that a subscriber has received. The client
+ *   forgets a flush when it is closed, and closing discards unwritten data; this file mends both.
  * - Publishing to a forbidden subject gives no exception: `onError` gets `forbidden`.
- * - A handler's exception ends the client's reading with the connection left open, so this file catches it.
+ * - A handler's exception ends the client's reading, so this file catches it.
  * - Async iterators queue without bound, so messages come by callback.
  */
 import { errors, type NatsConnection } from "@nats-io/nats-core";
@@ -45,9 +44,7 @@ import {
 } from "./subjects.ts";
 import { after, sleep, wallMs } from "./wall_time.ts";
 
-/** The address of a server, with its credential. */
 export interface NatsAddress {
-  /** `nats://host:port`, without a credential. */
   readonly url: string;
   readonly user?: string;
   readonly password?: string;
@@ -56,24 +53,19 @@ export interface NatsAddress {
 
 export interface NatsOptions extends NatsAddress {
   readonly run: string;
-  /** The name of this user, a token: shown by the server, and part of the subjects of answers. */
+  /** A token: shown by the server, and part of the subjects of answers. */
   readonly name: string;
   /**
-   * Time of retries while there is no server; 0 tries once, Infinity never ends. Default: 5 s. A
-   * server that takes the connection without an answer may be busy: it has {@link PATIENCE_MS} at
-   * least.
+   * 0 tries once, Infinity never ends. Default: 5 s. A server that takes the connection without an
+   * answer may be busy: it has {@link PATIENCE_MS} at least.
    */
   readonly connectTimeoutMs?: number;
-  /**
-   * Called with the reason for the missing connection, each time that {@link sayAfterMs} have
-   * passed.
-   */
+  /** Each time that {@link sayAfterMs} (10 s) have passed. */
   readonly onWaiting?: (why: string) => void;
-  /** Default: 10 s. */
   readonly sayAfterMs?: number;
   /** The client drops a server that leaves two pings unanswered. Default: 2 s. */
   readonly pingIntervalMs?: number;
-  /** The wait between two dials after the connection broke, half of it random. Default: 250 ms. */
+  /** Between two dials after the connection broke, half of it random. Default: 250 ms. */
   readonly reconnectWaitMs?: number;
   /** A longer outage closes the connection for good. Default: no limit. */
   readonly patienceMs?: number;
@@ -82,16 +74,14 @@ export interface NatsOptions extends NatsAddress {
 
 const RETRY_MS = 100;
 /**
- * The client drops a connection after this time without a greeting, and dials again: initial and
- * maximal value. A machine on which hundreds of processes start at once needs longer, and dropped
- * dials only add to its work; a connection keeps its last value for later breaks.
+ * Without a greeting in this time the client dials again. A connection keeps its last value for
+ * later breaks.
  */
 const DIAL_TIMEOUT_MS = 2_000, DIAL_TIMEOUT_MOST_MS = 30_000;
 const SAY_AFTER_MS = 10_000;
-/** How long {@link Bus.close} waits until the server has read all published data. */
 const CLOSE_FLUSH_MS = 1_000;
 
-/** Connects. @throws BusError `unreachable` if there is no server, `refused` at once. */
+/** @throws BusError `unreachable` if there is no server, `refused` at once. */
 export async function connectNats(options: NatsOptions): Promise<Bus> {
   assert(isToken(options.run) && isToken(options.name), "Run and name must be subject tokens");
   const { connectTimeoutMs = 5_000, sayAfterMs = SAY_AFTER_MS, onWaiting } = options;
@@ -131,7 +121,7 @@ function dial(options: NatsOptions, timeoutMs: number): Promise<TcpConnection> {
     reconnectJitter: options.reconnectWaitMs ?? 250,
     pingInterval: options.pingIntervalMs ?? 2_000,
     maxPingOut: 2,
-    // Disables stack traces for every request, and the discovery of cluster members.
+    // No stack traces for every request, no discovery of cluster members.
     noAsyncTraces: true,
     ignoreClusterUpdates: true,
   });
@@ -164,17 +154,14 @@ class NatsBus implements Bus {
   readonly #onError: BusErrorHook;
   readonly #patienceMs: number;
   readonly #statusHandlers: Array<(status: BusStatus) => void> = [];
-  /** Pending flushes: the client does not settle them when it is closed. */
+  /** The client does not settle pending flushes when it is closed. */
   readonly #flushes = new Set<(error: BusError) => void>();
-  /** Requests that wait, by the subject of their answer. */
   readonly #requests = new Map<string, PendingRequest>();
-  /** Tells this connection's requests from those of others of the same user. */
   readonly #requester = crypto.randomUUID().slice(0, 8);
   #requestCount = 0;
   #maxPayload: number;
   #connected = true;
   #closing: Promise<void> | undefined;
-  /** The reason for the disconnection, if the client has reported one. */
   #trouble = "";
   #cancelGivingUp = () => {};
   #givenUp: Error | undefined;
@@ -226,7 +213,7 @@ class NatsBus implements Bus {
 
   /**
    * A sender may name any subject for the answer; only this user's own are answered, in the
-   * question's run, as a connection may serve several.
+   * question's run.
    */
   #replyOn(subject: string, question: string): ((answer: Uint8Array) => void) | undefined {
     const name = parseSubject(subject);

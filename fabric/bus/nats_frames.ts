@@ -1,17 +1,15 @@
 /**
- * Messages in NATS's protocol (docs.nats.io, "Client protocol"), the only operations of a rack at work:
+ * Messages in NATS's protocol (docs.nats.io, "Client protocol"):
  *
  *     PUB <subject> [reply] <size>␍␊<payload>␍␊
  *     MSG <subject> <sid> [reply] <size>␍␊<payload>␍␊
  *
- * {@link Incoming} splits the received stream, {@link Outgoing} collects bytes to write. All other operations
- * pass unchanged between the server and the client of nats-core, which connects, logs in, subscribes and
- * pings.
+ * All other operations pass unchanged between the server and the client of nats-core.
  */
 import { textOf } from "../base/text_table.ts";
 import { BusError } from "./bus.ts";
 
-/** Takes a message of one subscription. `payload` is a view of memory that is not reused. */
+/** `payload` is a view of memory that is not reused. */
 export type Hear = (payload: Uint8Array<ArrayBuffer>, subject: string, reply: string) => void;
 
 const SLAB_BYTES = 64 * 1024;
@@ -23,25 +21,19 @@ const CR = 13, LF = 10, SPACE = 32, DIGIT_0 = 48;
 const LETTER_H = 72, LETTER_M = 77;
 const CRLF_BYTES = 2;
 
-/** Places of the spaces in the present line; a line with more of them is invalid. */
 const spaces = new Int32Array(5);
 
-/** Splits the received stream into operations. */
 export class Incoming {
   readonly #hearers: ReadonlyMap<number, Hear>;
   #slab = new Uint8Array(SLAB_BYTES);
-  /** Received bytes that are not taken yet: the beginning of an operation. */
   #from = 0;
   #to = 0;
-  /** Minimum length of this operation. */
   #wanted = 0;
 
-  /** @param hearers of messages, by the number of their subscription. */
   constructor(hearers: ReadonlyMap<number, Hear>) {
     this.#hearers = hearers;
   }
 
-  /** Memory for the next received bytes. */
   get room(): Uint8Array<ArrayBuffer> {
     const length = this.#slab.length;
     if (length - this.#to < LEAST_READ_BYTES || length - this.#from < this.#wanted) {
@@ -56,7 +48,6 @@ export class Incoming {
   }
 
   /**
-   * Delivers the messages that are complete with `count` more bytes in {@link room}.
    * @returns all other complete operations, each by itself.
    * @throws BusError `lost` for an invalid stream.
    */
@@ -119,7 +110,6 @@ export class Incoming {
   }
 }
 
-/** A decimal number; NaN if the bytes are none. */
 function numberIn(bytes: Uint8Array, from: number, to: number): number {
   let value = from < to ? 0 : NaN;
   for (let i = from; i < to; i++) {
@@ -135,12 +125,11 @@ function notUnderstood(slab: Uint8Array, from: number): BusError {
 
 const encoder = new TextEncoder();
 /**
- * Subjects whose bytes are kept: a rack's processes have few, answers many. All are dropped when
- * more come; those in use soon return, those of an earlier run do not.
+ * A rack's processes have few subjects, answers many. All are dropped when more come; those in use
+ * soon return.
  */
 const HEADS_MAX = 1024;
 
-/** Collects operations for one write. */
 export class Outgoing {
   readonly #heads = new Map<string, Uint8Array>();
   #buffer = new Uint8Array(SLAB_BYTES);
@@ -151,7 +140,6 @@ export class Outgoing {
     return this.#used === 0;
   }
 
-  /** Whether this subject was used before, and so is known to be one. */
   knows(subject: string): boolean {
     return this.#heads.has(subject);
   }
@@ -188,9 +176,7 @@ export class Outgoing {
     this.#used += operations.length;
   }
 
-  /**
-   * All collected bytes. They have to be written before the next call, which reuses their memory.
-   */
+  /** They have to be written before the next call, which reuses their memory. */
   take(): Uint8Array<ArrayBuffer> {
     const taken = this.#buffer.subarray(0, this.#used);
     const next = this.#spare;

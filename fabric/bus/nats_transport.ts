@@ -1,7 +1,7 @@
 /**
- * The client's connection over Deno's TCP and TLS. Its own transport (transport-node 3.4.0) uses Node's
- * sockets: a tenth more CPU for each hop of a rack, 3 MB and 8 ms for each process, and a socket that is
- * being given up may end the process, as all its listeners are removed first.
+ * The client's connection over Deno's TCP and TLS. Its own transport (transport-node 3.4.0) uses
+ * Node's sockets: a tenth more CPU for each hop of a rack, 3 MB and 8 ms for each process, and a
+ * socket that is given up may end the process, as all its listeners are removed first.
  */
 import {
   checkOptions,
@@ -21,8 +21,7 @@ import { type Hear, Incoming, Outgoing } from "./nats_frames.ts";
 import { nextTurn } from "./wall_time.ts";
 
 /**
- * A connection over Deno's sockets. The client connects, subscribes, pings and dials again;
- * messages bypass it: its parser and buffers cost half as much again as `nats_frames.ts`.
+ * Messages bypass the client: its parser and buffers cost half as much again as `nats_frames.ts`.
  */
 export class TcpConnection {
   readonly client: NatsConnection;
@@ -48,13 +47,11 @@ export class TcpConnection {
     if (connected) (transport as DenoTransport).publish(subject, payload, reply);
   }
 
-  /** Whether this subject was recently published on. */
   knows(subject: string): boolean {
     return (this.#protocol.transport as DenoTransport).outgoing.knows(subject);
   }
 
   /**
-   * Subscribes.
    * @param onNotice takes the server's own answers, which are no plain messages.
    * @returns a function that ends the subscription.
    */
@@ -89,7 +86,6 @@ class DenoTransport implements Transport {
   #isDone = false;
   readonly outgoing = new Outgoing();
   #incoming: Incoming | undefined;
-  /** Received operations behind the server's INFO, which the client parses again. */
   #first: readonly Uint8Array[] = [];
   #isWriting = false;
   #isWriteDue = false;
@@ -168,7 +164,6 @@ class DenoTransport implements Transport {
     return this.#closed;
   }
 
-  /** Closes the connection without notifying the client, which has initiated it. */
   discard(): void {
     this.#isDone = true;
     const socket = this.#socket;
@@ -185,7 +180,7 @@ class DenoTransport implements Transport {
     throw new errors.ConnectionError("given up while connecting");
   }
 
-  /** Reads INFO, the server's first message: its properties, and whether it requires TLS. */
+  /** INFO is the server's first message: its properties, and whether it requires TLS. */
   async #peekInfo(): Promise<ServerInfo> {
     for (let read = await this.#read(); read !== undefined; read = await this.#read()) {
       if (read.length === 0) continue;
@@ -197,10 +192,7 @@ class DenoTransport implements Transport {
     throw new errors.ConnectionError("the server hung up");
   }
 
-  /**
-   * Reads once, and delivers messages.
-   * @returns the other operations; undefined at the end of the stream.
-   */
+  /** Delivers messages. @returns the other operations; undefined at the end of the stream. */
   async #read(): Promise<readonly Uint8Array[] | undefined> {
     if (this.#socket === undefined) return undefined;
     const incoming = this.#incoming!;
@@ -222,8 +214,8 @@ class DenoTransport implements Transport {
       }
       this.#isWriting = false;
     } catch {
-      // The reading side reports the error, after the server's last operations. Until then nothing
-      // more is written: it would follow a part of an operation.
+      // The reading side reports the error. Until then nothing more is written: it would follow a
+      // part of an operation.
     }
   }
 

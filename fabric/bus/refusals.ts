@@ -1,24 +1,23 @@
 /**
- * Counts the messages that a process refused: malformed, or beyond the rights of their subject's
- * sender. A genuine message is never refused, regardless of losses and repetitions of the bus.
+ * Messages that are malformed or beyond their sender's rights. A genuine one is never refused,
+ * regardless of losses and repetitions of the bus.
  */
 
 /**
- * A well-formed message that cannot be true: another process speaks for its sender, whose real
- * messages are unknown. The run cannot go on.
+ * A well-formed message cannot be true: another process speaks for its sender, whose real messages
+ * are unknown. The run cannot go on.
  */
 export class ForgeryError extends Error {
   override readonly name = "ForgeryError";
 }
 
-/** Messages of one subject that `by` refused. */
 export interface RefusedMessages {
   readonly by: string;
   readonly subject: string;
   readonly count: number;
 }
 
-/** Limit of subjects that are counted singly: a forger may invent any number. */
+/** Counted singly: a forger may invent any number. */
 const SUBJECTS_MAX = 256;
 const OTHERS = "others";
 

@@ -1,18 +1,15 @@
 /**
- * Messages of a fixed shape ↔ sealed CBOR: the bytes of `encodeSealed(row)`, without the row. A grant, a
- * report or a batch of events is written and read field by field by its {@link Format}: a third of the
- * work of a row that is built, encoded, scanned, decoded and checked. Data without a fixed shape (the
- * options of a program) goes through `codec.ts`.
+ * Messages of a fixed shape ↔ sealed CBOR, the bytes of `encodeSealed(row)`, for a third of its
+ * work. Other data (a program's options) goes through `codec.ts`.
  */
 import { bufferViewOf } from "../base/slab.ts";
 import { NEVER, type Time } from "../base/time.ts";
 import { textOf } from "../base/text_table.ts";
 import { decodeItem, DEPTH_MAX, encode, isSealed, itemEnd, seal, SEAL_BYTES } from "./codec.ts";
 
-/** How a value is encoded in a message. */
 export interface Format<T> {
   write(out: RowWriter, value: T): void;
-  /** The result is meaningless if the reader is {@link RowReader.isBad} afterwards. */
+  /** Meaningless if the reader is {@link RowReader.isBad} afterwards. */
   read(row: RowReader): T;
 }
 
@@ -30,19 +27,18 @@ const ASCII_END = 0x80;
 const SLAB_BYTES = 64 * 1024;
 const encoder = new TextEncoder();
 
-/** Writes items in sequence. Messages are cut from slabs that are never written again. */
+/** Messages are cut from slabs that are never written again. */
 export class RowWriter {
   #slab = new Uint8Array(SLAB_BYTES);
   #view = new DataView(this.#slab.buffer);
   #from = 0;
   #at = 0;
 
-  /** Begins a message; the remains of a failed one are dropped. */
+  /** The remains of a failed message are dropped. */
   begin(): void {
     this.#at = this.#from;
   }
 
-  /** Ends the message with its seal. */
   seal(): Uint8Array<ArrayBuffer> {
     this.#need(SEAL_BYTES);
     const from = this.#from, end = this.#at + SEAL_BYTES;
@@ -52,7 +48,6 @@ export class RowWriter {
     return message;
   }
 
-  /** Head of an array; its items follow. */
   array(length: number): void {
     this.#head(ARRAY, length);
   }
@@ -104,7 +99,6 @@ export class RowWriter {
     this.#copy(value);
   }
 
-  /** Plain data of any shape. */
   plain(value: unknown): void {
     if (typeof value === "number") return this.number(value);
     if (typeof value === "string") return this.text(value);
@@ -164,14 +158,13 @@ export class RowWriter {
   }
 }
 
-/** Reads items in sequence. The first unexpected one makes the reader bad, for good. */
+/** The first unexpected item makes the reader bad, for good. */
 export class RowReader {
   isBad = false;
   #bytes: Uint8Array<ArrayBuffer> = new Uint8Array();
   #at = 0;
   #end = 0;
 
-  /** Begins with a sealed message; the reader is bad if the seal is. */
   open(sealed: Uint8Array): void {
     this.#bytes = sealed as Uint8Array<ArrayBuffer>;
     this.#at = 0;
@@ -187,7 +180,6 @@ export class RowReader {
     this.isBad = true;
   }
 
-  /** The number of items of an array, which follow. */
   array(): number {
     const length = this.#head(ARRAY);
     // Every item takes at least one byte, so a larger count is invalid.
@@ -233,7 +225,6 @@ export class RowReader {
     return this.isBad ? "" : textOf(this.#bytes, from, this.#at);
   }
 
-  /** A view of the message. */
   bytes(): Uint8Array<ArrayBuffer> {
     const from = this.#span(BYTES);
     return this.isBad ? new Uint8Array() : this.#bytes.subarray(from, this.#at);
@@ -246,10 +237,7 @@ export class RowReader {
     return true;
   }
 
-  /**
-   * Plain data of any shape; undefined if it is none.
-   * @param depth maximum nesting of containers.
-   */
+  /** Undefined if it is no plain data. @param depth maximum nesting of containers. */
   plain(depth = DEPTH_MAX): unknown {
     const head = this.#at < this.#end ? this.#bytes[this.#at]! : this.#none();
     switch (head & MAJOR) {
@@ -310,7 +298,6 @@ export class RowReader {
     return value;
   }
 
-  /** Begin of the content of a text or of bytes, which is skipped. */
   #span(major: number): number {
     const length = this.#head(major), from = this.#at;
     if (length > this.#end - from) this.isBad = true;
@@ -330,7 +317,6 @@ export class RowReader {
 
 const writer = new RowWriter(), reader = new RowReader();
 
-/** Messages of a format as sealed bytes. */
 export interface SealedBytes<T> {
   toBytes(message: T): Uint8Array<ArrayBuffer>;
   /**
@@ -375,7 +361,6 @@ export const count: Format<number> = {
   read: (row) => row.count(),
 };
 export const int: Format<number> = numberWhere(Number.isSafeInteger);
-/** An instant, or NEVER. */
 export const time: Format<Time> = numberWhere(isTime);
 export const text: Format<string> = {
   write: (out, value) => out.text(value),
@@ -386,7 +371,6 @@ export const flag: Format<boolean> = {
   read: (row) => row.flag(),
 };
 
-/** Plain data that `isOne` says is one. */
 export function plain<T>(isOne: (value: unknown) => boolean): Format<T> {
   return {
     write: (out, value) => out.plain(value),
@@ -398,7 +382,6 @@ export function plain<T>(isOne: (value: unknown) => boolean): Format<T> {
   };
 }
 
-/** Null, or a value of `format`. */
 export function orNull<T>(format: Format<T>): Format<T | null> {
   return {
     write: (out, value) => value === null ? out.nothing() : format.write(out, value),
@@ -406,7 +389,6 @@ export function orNull<T>(format: Format<T>): Format<T | null> {
   };
 }
 
-/** A list of values of `format`. */
 export function listOf<T>(format: Format<T>): Format<readonly T[]> {
   return {
     write(out, values) {
@@ -421,7 +403,6 @@ export function listOf<T>(format: Format<T>): Format<readonly T[]> {
   };
 }
 
-/** An array with a place for each format. */
 export function tupleOf<T extends readonly unknown[]>(
   ...formats: { readonly [I in keyof T]: Format<T[I]> }
 ): Format<T> {
@@ -440,7 +421,6 @@ export function tupleOf<T extends readonly unknown[]>(
   };
 }
 
-/** A message or a part of one: its fields as an array, in the order of the table. */
 export function rowOf<Fields extends Readonly<Record<string, Format<unknown>>>>(
   fields: Fields,
 ): Format<{ readonly [K in keyof Fields]: ReadBy<Fields[K]> }> {

@@ -1,16 +1,14 @@
 /** Wall time, for code that waits for other processes. The linter forbids clocks elsewhere here. */
 
-/** Milliseconds since an arbitrary origin. */
 export function wallMs(): number {
   return performance.now();
 }
 
-/** Calls `run` in a later turn of the event loop, after pending I/O and timers. */
+/** In a later turn of the event loop, after pending I/O and timers. */
 export function nextTurn(run: () => void): void {
   setImmediate(run);
 }
 
-/** Calls `run` after `ms`, unless the returned function is called before. */
 export function after(ms: number, run: () => void): () => void {
   const timer = setTimeout(run, ms);
   return () => clearTimeout(timer);
@@ -20,7 +18,7 @@ export function sleep(ms: number): Promise<void> {
   return new Promise((resolve) => after(ms, resolve));
 }
 
-/** Blocks this process for this time. For tests. */
+/** Blocks this process. For tests. */
 export function block(ms: number): void {
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
 }

@@ -1,13 +1,10 @@
-/** Reads the fields of a RoCE frame that a capture needs, without decoding the frame. */
 import { BTH_BYTES, readBth } from "../wire/roce/bth.ts";
 import { frameBth } from "../wire/roce/frame_peek.ts";
 import { OPCODE } from "../wire/roce/opcode.ts";
 import { viewOf } from "../base/slab.ts";
 import { BTH_AT } from "../wire/roce/packet.ts";
 
-/**
- * Distances from the BTH to the addresses before it: IPv4's, and the low 32 bits of a GRH's GIDs.
- */
+/** From the BTH to the addresses before it: IPv4's, and the low 32 bits of a GRH's GIDs. */
 const IPV4_BEFORE = { source: 16, destination: 12 } as const;
 const GIDS_BEFORE = { source: 20, destination: 4 } as const;
 
@@ -17,7 +14,6 @@ export interface BthPeek {
   readonly opcode: number;
   readonly destQpn: number;
   readonly psn: number;
-  /** For an ACKNOWLEDGE only. */
   readonly syndrome: number | undefined;
 }
 

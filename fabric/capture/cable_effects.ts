@@ -1,11 +1,11 @@
 /**
- * Effects of cable faults on frames, at both ends: the receiver's end matches the frame that arrived
- * damaged, late or duplicated with what left (`link/effect.ts`).
+ * Effects of cable faults on frames, by what left and what arrived damaged, late or twice
+ * (`link/effect.ts`).
  */
 import type { Time } from "../base/time.ts";
 import type { CableEffect } from "../link/effect.ts";
 
-/** A frame of a capture. Its number, from 1 as in Wireshark, is assigned when it is written. */
+/** From 1 as in Wireshark, assigned when the frame is written. */
 export interface FrameMark {
   number?: number;
 }
@@ -13,16 +13,14 @@ export interface FrameMark {
 export interface Remark {
   /** `retransmission of`, where `about` follows; else the whole text. */
   readonly text: string;
-  /** A frame that is written earlier than the one with the remark. */
   readonly about?: FrameMark;
 }
 
-/** `retransmission of frame 12` */
 export function remarkText({ text, about }: Remark): string {
   return about === undefined ? text : `${text} frame ${about.number}`;
 }
 
-/** Maximum number of expected frames at one end; the oldest, which never arrived, are dropped. */
+/** The oldest, which never arrived, are dropped. */
 const AWAITED_MAX = 256;
 
 export interface FrameAtEnd {
@@ -32,18 +30,15 @@ export interface FrameAtEnd {
 }
 
 interface Awaited {
-  /** The bytes that arrive. */
   readonly bytes: Uint8Array;
-  /** The earliest time at which its first bit can arrive. */
   readonly earliestPs: Time;
   readonly says: readonly string[];
   readonly sent: FrameMark;
-  /** The number of copies still expected, and the first that has arrived. */
+  /** Copies still expected; `first`: the first that has arrived. */
   left: number;
   first?: FrameMark;
 }
 
-/** One direction of a cable. */
 export class CableEffects {
   readonly #latencyPs: Time;
   #awaited: Awaited[] = [];
@@ -52,7 +47,6 @@ export class CableEffects {
     this.#latencyPs = latencyPs;
   }
 
-  /** Records a frame that leaves, with the cable's effect on it. */
   sent(frame: FrameAtEnd, effect: CableEffect | undefined): Remark[] {
     const { bytes, startPs, mark } = frame;
     const { says, copies, latePs, damaged } = effect ?? UNHARMED;
@@ -69,7 +63,6 @@ export class CableEffects {
     return says.map((text) => ({ text }));
   }
 
-  /** Records a frame that arrives. It matches the candidate that was expected last. */
   received({ bytes, startPs, mark }: FrameAtEnd): Remark[] {
     let found: Awaited | undefined;
     for (const each of this.#awaited) {

@@ -1,6 +1,6 @@
 /**
- * A rack's capture: every frame at every network port that it passed, by time. A lost frame appears
- * only at its sender's port, one that a switch dropped only at its ingress port.
+ * Every frame at every network port that it passed. A lost frame appears only at its sender's port,
+ * one that a switch dropped only at its ingress port.
  */
 import { nodeIndexes } from "../rack/plan/cabling.ts";
 import type { Endpoint, RackPlan } from "../rack/plan/plan.ts";
@@ -28,19 +28,16 @@ interface Waiting extends Omit<CapturedFrame, "comment"> {
   readonly steps: string;
 }
 
-/** Maximum bytes of a frame on the wire: the longest IPv4 packet with its encapsulation. */
+/** The longest IPv4 packet with its encapsulation. */
 const FRAME_BYTES_MAX = 65_600;
 
 interface Ports {
   readonly interfaces: readonly CaptureInterface[];
-  /** `node index:port` → place among the interfaces. */
   readonly places: ReadonlyMap<string, number>;
-  /** By place: the place of the cable's other end. */
   readonly far: readonly number[];
   readonly latenciesPs: readonly Time[];
 }
 
-/** Ends of network cables, by the plan's order of nodes, then by port. */
 function portsOf(plan: RackPlan): Ports {
   const index = nodeIndexes(plan.nodes);
   const ends = plan.cables.filter(({ kind }) => kind === "network").flatMap((cable) => [
@@ -107,7 +104,6 @@ class Remarks {
   readonly #plan: RackPlan;
   readonly #ports: Ports;
   readonly #retransmissions: Retransmissions;
-  /** By the place of the receiving end. */
   readonly #cables: readonly CableEffects[];
 
   constructor(plan: RackPlan, ports: Ports) {
@@ -135,7 +131,7 @@ class Remarks {
   }
 }
 
-/** Orders frames: one is observed when it is sent, before it leaves, or when it has arrived. */
+/** A frame is observed when it is sent, before it leaves, or when it has arrived. */
 class Sorter {
   readonly #ports: Ports;
   /** A frame that is observed or reported lost later has passed at most this long before. */
@@ -156,7 +152,7 @@ class Sorter {
     this.#waiting.push({ ...frame, order: this.#order++ });
   }
 
-  /** The recorded frame that was lost on its way, as its cable was cut. */
+  /** Lost on its way, as its cable was cut. */
   findLost({ node, port, startPs, frame }: CutOffSeen): Waiting | undefined {
     const { places, far, latenciesPs } = this.#ports;
     const place = places.get(`${node}:${port}`)!;
@@ -167,7 +163,6 @@ class Sorter {
     );
   }
 
-  /** Blocks of the frames that no later observation can precede, at time `now`. */
   *before(now: Time): Generator<Uint8Array> {
     // In batches: sorting at every event would dominate the run time.
     if (now !== NEVER && now - this.#sortedAt <= 2 * this.#slackPs) return;

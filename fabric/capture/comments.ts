@@ -1,7 +1,7 @@
 /**
- * Matches steps of the document with captured frames. Devices trace a step when they take it, maybe
- * before its frame leaves, and one ACK answers several messages. A step that sends something waits
- * here for its frame; any other belongs to the frame whose arrival caused it.
+ * Matches steps of the document with captured frames. A device traces a step maybe before its frame
+ * leaves, and one ACK answers several messages. A step that sends something waits here for its
+ * frame; any other belongs to the frame whose arrival caused it.
  */
 import type { TraceStep } from "../node.ts";
 import type { RackPlan } from "../rack/plan/plan.ts";
@@ -29,7 +29,7 @@ interface Role {
 interface Claim {
   readonly step: TraceStep;
   readonly psn: number;
-  /** Queue pair at the other end; undefined for datagrams. */
+  /** Undefined for datagrams. */
   readonly farQpn: number | undefined;
   readonly comment: string;
 }
@@ -40,10 +40,9 @@ interface Packet extends BthPeek {
 
 const HALF_OF_PSNS = 0x80_0000;
 const PSN_MASK = 0xff_ffff;
-/** Maximum number of waiting steps: the oldest, whose answer was merged, are dropped. */
+/** The oldest, whose answer was merged, are dropped. */
 const WAITING_MAX = 256;
 
-/** The operations that the responder's steps send. */
 const ANSWERS: Readonly<Record<string, Operation>> = {
   "S205": "acknowledge",
   "S305": "acknowledge",
@@ -61,9 +60,7 @@ export class Commentator {
   readonly #hosts: ReadonlyMap<string, string>;
   /** Hosts whose LLC receives writes: to them a plain WRITE is figure 3's, else figure 2's. */
   readonly #withCache: ReadonlySet<string>;
-  /** By connection, as hosts name it: the last role of its program. */
   readonly #roles = new Map<string, Role>();
-  /** By node: steps whose frame has not left. */
   readonly #waiting = new Map<number, Claim[]>();
 
   constructor(plan: RackPlan) {
@@ -76,7 +73,6 @@ export class Commentator {
     }));
   }
 
-  /** Comments on frames of an event, by frame. Events come in the order of {@link eventsOf}. */
   commentsOn(event: SeenEvent): ReadonlyMap<MessageSeen, string> {
     const said = new Map<MessageSeen, string>();
     for (const [frame, claims] of this.#claimsOn(event)) {
@@ -85,7 +81,6 @@ export class Commentator {
     return said;
   }
 
-  /** The steps that each frame of an event carries out or has caused, instead of the comments. */
   stepsOn(event: SeenEvent): ReadonlyMap<FrameSeen, readonly TraceStep[]> {
     const claims = this.#claimsOn(event);
     return new Map(
@@ -136,7 +131,7 @@ export class Commentator {
     // The read goes out when the DMA engine has room: a frame that arrives at that time did not
     // cause it.
     if (step.step === "dma-read") return undefined;
-    // A NAK needs no comment: its frame shows its meaning.
+    // A NAK's frame shows its meaning.
     if (step.step === "nak" || step.step === "rnr-nak") return undefined;
     const ends = connection === undefined ? [] : endsOf(connection, this.#hosts);
     const own = rnicOfEnd(plan.name);
@@ -180,7 +175,6 @@ export class Commentator {
   }
 }
 
-/** The RNIC of a connection's end, which a host's name stands for if it is its first one. */
 function rnicOfEnd(end: string): string {
   return hostOfRnic(end) === undefined ? rnicName(end) : end;
 }
@@ -191,7 +185,6 @@ function packetOf(frame: Uint8Array<ArrayBuffer>): Packet | undefined {
   return row && { ...bth, row };
 }
 
-/** Whether a leaving frame is the step's: its request's first packet, or an answer to it. */
 function isCarriedBy({ step, psn, farQpn }: Claim, { row, ...bth }: Packet): boolean {
   if (farQpn !== undefined && farQpn !== bth.destQpn) return false;
   const answer = ANSWERS[step.step];

@@ -1,6 +1,6 @@
 /**
- * The steps of a run as trace lines, each with the frame that carries it out or caused it, and the
- * frames with their ways from port to port: a ladder shows them beside its steps.
+ * Trace lines, each with the frame that carries the step out or caused it, and the frames' ways
+ * from port to port, for a ladder.
  */
 import type { TimedRecord } from "../audit.ts";
 import type { Time } from "../base/time.ts";
@@ -12,29 +12,24 @@ import { Commentator } from "./comments.ts";
 import type { SeenEvent } from "./instants.ts";
 import { type FrameSeen, isFrameSeen } from "./observation.ts";
 
-/** A frame passes an end of a cable. */
 export interface FramePass {
   readonly node: string;
   readonly kind: "sent" | "received";
-  /** When its first and its last bit pass this end. */
   readonly startPs: Time;
   readonly endPs: Time;
-  /** The cable's effect on it from here on, if any. */
   readonly effect?: string;
 }
 
 export interface FollowedFrame {
-  /** The kept part of the frame, as its first sender sent it. */
   readonly bytes: Uint8Array<ArrayBuffer>;
-  /** In order; passes of a multicast's copies in the order of observation. */
+  /** In order; of a multicast's copies in the order of observation. */
   readonly passes: readonly FramePass[];
 }
 
 export interface FramedSteps {
   readonly lines: readonly TraceLine[];
-  /** By number: {@link TraceLine.frame}. */
+  /** By {@link TraceLine.frame}. */
   readonly frames: readonly FollowedFrame[];
-  /** The programs' writes and observations. */
   readonly notes: readonly TimedRecord[];
 }
 
@@ -45,10 +40,9 @@ interface Following {
   bytes: Uint8Array<ArrayBuffer>;
 }
 
-/** Limit of frames at one place that the next place has not shown: more than a port ever queues. */
+/** Frames that the next place has not shown: more than a port ever queues. */
 const FOLLOWED_MAX = 1024;
 
-/** @param events with steps and frames, in the order of `eventsOf`. */
 export function framedSteps(plan: RackPlan, events: Iterable<SeenEvent>): FramedSteps {
   const follower = new FrameFollower(plan);
   for (const event of events) follower.see(event);
@@ -58,9 +52,7 @@ export function framedSteps(plan: RackPlan, events: Iterable<SeenEvent>): Framed
 class FrameFollower implements FramedSteps {
   readonly #plan: RackPlan;
   readonly #commentator: Commentator;
-  /** `node:port` → the cable's other end. */
   readonly #far = new Map<string, string>();
-  /** By the end at which it comes next, or by the switch that holds it. */
   readonly #awaited = new Map<string, Following[]>();
   readonly #lineOf = new Map<TraceStep, number>();
   readonly lines: { -readonly [K in keyof TraceLine]: TraceLine[K] }[] = [];
@@ -131,7 +123,6 @@ class FrameFollower implements FramedSteps {
     if (awaited.length > FOLLOWED_MAX) awaited.shift();
   }
 
-  /** The earlier seen frame that is awaited there. */
   #find(
     place: string,
     { frame }: FrameSeen,
@@ -155,10 +146,8 @@ function endOf({ node, port }: Endpoint): string {
   return `${node}:${port}`;
 }
 
-/** First byte behind a switch's mark: ECN, and IPv4's checksum. */
 const BEHIND_MARKS = 26;
 
-/** Whether a switch sends what it has received, with or without its mark. */
 function isForwarded(x: Uint8Array, y: Uint8Array): boolean {
   return x.length === y.length && isSame(x.subarray(BEHIND_MARKS), y.subarray(BEHIND_MARKS)) &&
     isSame(x.subarray(0, 15), y.subarray(0, 15));

@@ -1,6 +1,6 @@
 /**
- * Merges observations of all partitions in an order that packing does not change: by time, then by
- * node, then as they were made. Holds one instant in memory.
+ * Merges observations in an order that packing does not change: by time, then by node, then as they
+ * were made.
  */
 import type { Time } from "../base/time.ts";
 import type { Observation } from "./observation.ts";
@@ -11,7 +11,7 @@ export interface SeenEvent {
   readonly seen: readonly Observation[];
 }
 
-/** A partition's observations in the order in which they were made: times never decrease. */
+/** Of one partition, as they were made: times never decrease. */
 export type Source = Iterable<Observation>;
 
 interface Reader {
@@ -19,7 +19,6 @@ interface Reader {
   first: Observation;
 }
 
-/** All events of these sources that have observations. */
 export function* eventsOf(sources: readonly Source[]): Generator<SeenEvent> {
   let readers: Reader[] = [];
   for (const source of sources) {
@@ -39,7 +38,6 @@ export function* eventsOf(sources: readonly Source[]): Generator<SeenEvent> {
   }
 }
 
-/** Moves the reader's observations of this time. @returns whether the reader has later ones. */
 function takeInstant(reader: Reader, time: Time, to: Observation[]): boolean {
   while (reader.first.time === time) {
     to.push(reader.first);

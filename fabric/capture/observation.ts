@@ -1,6 +1,6 @@
 /**
- * Observations of a run for captures: a partition passes them to an {@link Observer}, `recording.ts`
- * stores them in a file, `instants.ts` merges those of all partitions.
+ * Observations of a run for captures: `recording.ts` stores them in a file, `instants.ts` merges
+ * those of all partitions.
  */
 import { type CableEffect, CUT_OFF, effectOf } from "../link/effect.ts";
 import { wireBytes } from "../link/link.ts";
@@ -24,34 +24,29 @@ interface Seen {
   readonly event: number;
 }
 
-/** A message at this node's end of a cable. */
 export interface MessageSeen extends Seen {
   readonly kind: "sent" | "received";
   readonly port: number;
-  /** When its first and its last bit pass this end. */
   readonly startPs: Time;
   readonly endPs: Time;
   /** Undefined for a message of the bus. */
   readonly frame: Uint8Array<ArrayBuffer> | undefined;
-  /** A message of the bus as text; "" for a frame, whose bytes suffice. */
+  /** Of a message of the bus; "" for a frame, whose bytes suffice. */
   readonly text: string;
-  /** For a frame sent over a faulty cable: the effect of its faults, if any. */
   readonly effect?: CableEffect | undefined;
 }
 
-/** A frame that was on the cable when the cable was cut: it does not arrive at this node's end. */
+/** The frame was on the cable when it was cut: it does not arrive. */
 export interface CutOffSeen extends Seen {
   readonly kind: "cut-off";
   readonly port: number;
-  /** When its first bit would have passed this end. */
   readonly startPs: Time;
   readonly frame: Uint8Array<ArrayBuffer>;
 }
 
 /**
- * A frame to the card's own port, at one end of its way inside the card. Captures leave it out: it
- * does not appear at the port (rdmamojo.com, "Loopback messages in RDMA"), so an external sniffer
- * sees none.
+ * To the card's own port, inside the card. Captures leave it out: it does not appear at the port
+ * (rdmamojo.com, "Loopback messages in RDMA").
  */
 export interface LoopedSeen extends Seen, Span {
   readonly kind: "looped";
@@ -70,7 +65,6 @@ export interface NoteSeen extends Seen {
   readonly note: AuditRecord;
 }
 
-/** A report of a program or device, but no output file. */
 export interface ReportSeen extends Seen {
   readonly kind: "report";
   readonly topic: string;
@@ -92,7 +86,10 @@ export function isFrameSeen(seen: Observation): seen is FrameSeen {
 }
 
 export interface Observer {
-  /** `notes`: audit records and reports only; `wire`: also frames; `frames`: also steps; `all`: also the bus. */
+  /**
+   * `notes`: audit records and reports only; `wire`: also frames; `frames`: also steps; `all`: also
+   * the bus.
+   */
   readonly scope: ObservationScope;
   see(observation: Observation): void;
   /** The observations since the last call belong to this span, which is about to be reported. */
@@ -106,12 +103,10 @@ interface Passing extends Seen {
   readonly message: Message;
 }
 
-/** A message that acts on its receiver `tailPs` before its last bit (see `Input` of `node.ts`). */
 interface Arriving extends Passing {
   readonly tailPs: Time;
 }
 
-/** The observed node, its ports, and its current event. */
 export interface Viewpoint {
   readonly node: number;
   readonly ports: (port: number) => Pick<Port, "link" | "up" | "cutBy" | "faults">;
@@ -119,7 +114,6 @@ export interface Viewpoint {
   readonly event: () => number;
 }
 
-/** Wraps a node's outputs so that an observer receives them, too. */
 export function observedOutputs(outputs: Outputs, observer: Observer, at: Viewpoint): Outputs {
   const { scope } = observer;
   const now = () => ({ time: at.time(), node: at.node, event: at.event() });
@@ -182,8 +176,7 @@ function effectOn(message: Message, faults: Port["faults"]): CableEffect | undef
 }
 
 /**
- * Reports a message that has arrived over a cable of this rate, if the observer's scope includes
- * it. Both ends are stamped with a frame's first bit, like the clocks of network cards, so that a
+ * Both ends are stamped with a frame's first bit, like the clocks of network cards, so that a
  * cut-through switch does not seem to send what it has not received.
  */
 export function observeArrival(
@@ -196,7 +189,6 @@ export function observeArrival(
   observer.see(messageSeen("received", arriving, spanOf(arriving, bitsPerSecond)));
 }
 
-/** Reports a frame that was lost because its cable was cut, if the observer's scope includes it. */
 export function observeCutOff(observer: Observer, arriving: Arriving, bitsPerSecond: number): void {
   const { time, node, event, port, message } = arriving;
   if (observer.scope === "notes" || message.kind !== "frame") return;

@@ -1,11 +1,7 @@
-/**
- * Blocks of capture files in the pcapng format (draft-ietf-opsawg-pcapng), little-endian: a section,
- * an interface for every port, then a packet for every frame at a port.
- */
+/** Blocks of capture files (draft-ietf-opsawg-pcapng), little-endian. */
 import { assert } from "../base/assert.ts";
 import type { Time } from "../base/time.ts";
 
-/** Link type of Ethernet frames without FCS (LINKTYPE_ETHERNET). */
 const LINKTYPE_ETHERNET = 1;
 
 const BLOCK = { section: 0x0a0d0d0a, interface: 1, packet: 6 } as const;
@@ -14,10 +10,9 @@ const OPTION = { end: 0, comment: 1 } as const;
 const SECTION_OPTION = { application: 4 } as const;
 const INTERFACE_OPTION = { name: 2, description: 3, speed: 8, resolution: 9 } as const;
 const PACKET_OPTION = { flags: 2 } as const;
-/** Bits 0 and 1 of a packet's flags word. */
 const DIRECTION = { in: 1, out: 2 } as const;
 
-/** `if_tsresol`: timestamps count nanoseconds. Readers overflow on picoseconds (see README.md). */
+/** `if_tsresol`: nanoseconds. Readers overflow on picoseconds (see README.md). */
 const RESOLUTION_EXPONENT = 9;
 const PS_PER_STAMP = 1_000;
 const OPTION_BYTES_MAX = 0xffff;
@@ -29,9 +24,7 @@ export interface CaptureInterface {
   readonly bitsPerSecond: number;
 }
 
-/** A frame as it passed a port. */
 export interface CapturedFrame {
-  /** Index of the port among the interfaces. */
   readonly interface: number;
   readonly time: Time;
   readonly direction: "in" | "out";
@@ -48,14 +41,13 @@ interface Option {
   readonly value: Uint8Array;
 }
 
-/** The section header: the first block of a file. */
 export function sectionBlock(section: { application: string; comment: string }): Uint8Array {
   const body = new Uint8Array(16);
   const view = new DataView(body.buffer);
   view.setUint32(0, BYTE_ORDER_MAGIC, true);
   view.setUint16(4, 1, true);
   view.setUint16(6, 0, true);
-  // The section's length is unknown, as blocks are appended while the capture is written.
+  // Unknown, as blocks are appended while the capture is written.
   view.setBigUint64(8, 0xffff_ffff_ffff_ffffn, true);
   return block(BLOCK.section, [body], [
     textOption(OPTION.comment, section.comment),
@@ -63,7 +55,7 @@ export function sectionBlock(section: { application: string; comment: string }):
   ]);
 }
 
-/** An interface description: one for each port, all before the first packet. */
+/** One for each port, all before the first packet. */
 export function interfaceBlock(port: CaptureInterface): Uint8Array {
   const body = new Uint8Array(8);
   // The reserved field and the snap length (0 means no limit) stay 0.
@@ -78,7 +70,7 @@ export function interfaceBlock(port: CaptureInterface): Uint8Array {
   ]);
 }
 
-/** An enhanced packet block. Timestamps are truncated to nanoseconds, which keeps their order. */
+/** Timestamps are truncated to nanoseconds, which keeps their order. */
 export function packetBlock(frame: CapturedFrame): Uint8Array {
   const { bytes, comment, direction } = frame;
   assert(frame.time >= 0, `A frame cannot pass at ${frame.time} ps, before the run begins`);
@@ -107,7 +99,6 @@ function padded(bytes: number): number {
   return bytes + (-bytes & 3);
 }
 
-/** Type and length, body and options each padded to four bytes, length again. */
 function block(
   type: number,
   parts: readonly Uint8Array[],

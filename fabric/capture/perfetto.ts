@@ -1,7 +1,6 @@
 /**
- * A run as a trace for ui.perfetto.dev, in Chrome's JSON trace event format: a process for each
- * device, tracks for its busy parts (`tracks.ts`), and arrows from a work request through the RNICs
- * to its completion. Times are microseconds with six decimals (ps).
+ * A run for ui.perfetto.dev, in Chrome's JSON trace event format, in microseconds with six decimals
+ * (ps).
  */
 import type { TraceStep } from "../node.ts";
 import type { RackPlan } from "../rack/plan/plan.ts";
@@ -16,14 +15,13 @@ import { type Lane, type TraceEvent, type Track, Tracks } from "./tracks.ts";
 import { opcodeRow } from "../wire/roce/opcode.ts";
 import { peekBth } from "./bth_peek.ts";
 
-/** One run: a trace can hold several, one below the other. */
 export interface TracedRun {
   readonly label: string;
   readonly plan: RackPlan;
   readonly events: Iterable<SeenEvent>;
 }
 
-/** The text of a trace file, in parts. */
+/** In parts. */
 export function* perfettoOf(runs: readonly TracedRun[]): Generator<string> {
   yield '{"displayTimeUnit":"ns","traceEvents":[';
   let separator = "\n";
@@ -80,13 +78,11 @@ interface Open {
 const COMPLETIONS: ReadonlySet<string> = new Set(
   "S206 S306 S213 S315 S908 S1010 S1017 send-complete complete".split(" "),
 );
-/** Steps at which the PM module begins and ends. */
 const PM_BEGINS: ReadonlySet<string> = new Set(["S905", "S1006"]);
 const PM_ENDS: ReadonlySet<string> = new Set(["S907", "S1016"]);
-/** Steps at which a look-up of queue information, and a page request, begin. */
 const LOOK_UP_READS: ReadonlySet<string> = new Set(["queue-read", "address-read"]);
 const PAGE_REQUESTS: ReadonlySet<string> = new Set(["page-request", "hint-page-request"]);
-/** Minimum length of a slice, so that it is visible and an arrow can end at it. */
+/** So that a slice is visible and an arrow can end at it. */
 const MOMENT_PS = 1_000;
 const UNFINISHED = { unfinished: true };
 
@@ -96,21 +92,19 @@ class RunWriter {
   readonly #numbers: Numbers;
   readonly #hosts: ReadonlyMap<string, string>;
   readonly #index: ReadonlyMap<string, number>;
-  /** `host:qpn:wqe` → the request of that WQE. */
+  /** By `host:qpn:wqe`. */
   readonly #requests = new Map<string, Request>();
-  /** `rnic:qpn:wqe` → the RNIC's work on it. */
+  /** The RNIC's, by `rnic:qpn:wqe`. */
   readonly #work = new Map<string, Open>();
-  /** `rnic:connection:psn` → the PM module's work. */
+  /** The PM module's, by `rnic:connection:psn`. */
   readonly #persists = new Map<string, Open>();
   /** `connection:requester:psn` → flow, which the responder's part joins. */
   readonly #flows = new Map<string, number>();
-  /** `node queue` → the look-up of its information (Q-07). */
+  /** By `node queue` (Q-07). */
   readonly #lookUps = new Map<string, Open>();
-  /** `node key` → unserved page requests of that region. */
   readonly #pageRequests = new Map<string, { readonly open: Open; readonly to: number }[]>();
-  /** `node cache line` → its state in a cache, while it is not I (C-05). */
+  /** By `node cache line`, while the state is not I (C-05). */
   readonly #copies = new Map<string, Open>();
-  /** `node cache` → number of its lines. */
   readonly #occupied = new Map<string, number>();
   #events: TraceEvent[] = [];
   #now: Time = 0;
@@ -219,7 +213,6 @@ class RunWriter {
     }
   }
 
-  /** A track for each line of a cache, a slice for each of its states, and the number of lines. */
   #cached(
     node: number,
     { text, shared }: TraceStep,
@@ -243,7 +236,7 @@ class RunWriter {
     this.#events.push({ ph: "C", name, pid, tid: 0, ts: us(this.#now), args: { lines } });
   }
 
-  /** A track for each region with a slice for each placement, and a counter of accesses in each window (C-04). */
+  /** A slice for each placement, and accesses in each window (C-04). */
   #judged(
     node: number,
     { step, text }: TraceStep,
@@ -318,7 +311,6 @@ class RunWriter {
     this.#close(open);
   }
 
-  /** The fields of a request that both ends know: connection, requester, and its first PSN. */
   #flowKey(node: number, { connection, psn, inbound }: TraceStep): string {
     const near = this.#plan.nodes[this.#hostOf(node)]!.name;
     const ends = endsOf(connection ?? "", this.#hosts);

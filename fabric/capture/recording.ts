@@ -1,6 +1,6 @@
 /**
- * Observations as bytes: a file of blocks, one for each span of a partition with observations. An
- * incomplete last block was being written when its process died. Pure; the caller has the files.
+ * Observations as bytes: a file of blocks, one for each span with observations. An incomplete last
+ * block was being written when its process died. Pure; the caller has the files.
  *
  *     block   length of the body u32, span f64, body: observations as CBOR rows, one array
  */
@@ -12,7 +12,6 @@ import type { Observation, ObservationScope, Observer } from "./observation.ts";
 
 export const BLOCK_HEAD_BYTES = 12;
 
-/** An observer that passes blocks to `write`, one for each span with observations. */
 export function recordTo(write: (block: Uint8Array) => void, scope: ObservationScope): Observer {
   let rows: unknown[][] = [];
   return {
@@ -34,18 +33,16 @@ export function recordTo(write: (block: Uint8Array) => void, scope: ObservationS
   };
 }
 
-/** Parses the head of a block: the length of its body, and its span. */
 export function readBlockHead(head: Uint8Array): { readonly bytes: number; readonly span: number } {
   const view = new DataView(head.buffer, head.byteOffset, head.byteLength);
   return { bytes: view.getUint32(0), span: view.getFloat64(4) };
 }
 
-/** The incarnation of the partition that has recorded the span (see `spanNumber` of `clock.ts`). */
+/** Of the partition that has recorded the span (`spanNumber` of `clock.ts`). */
 export function incarnationOf(span: number): number {
   return Math.floor(span / 2 ** 32);
 }
 
-/** The observations of a block, in the order in which they were made. */
 export function readBlockBody(body: Uint8Array<ArrayBuffer>): Observation[] {
   const rows = decode(body);
   if (!Array.isArray(rows)) fail("A recording's block is not what was written");
@@ -53,8 +50,8 @@ export function readBlockBody(body: Uint8Array<ArrayBuffer>): Observation[] {
 }
 
 /**
- * The valid observations of a block: spans that a killed process had not reported did not happen. If
- * the last reported span is unknown, all up to the time of death are valid.
+ * Spans that a killed process had not reported did not happen. If the last reported span is
+ * unknown, all up to the time of death are valid.
  */
 export function countedOf(
   seen: Observation[],
@@ -69,7 +66,7 @@ export function countedOf(
   return seen.map((each) => ({ ...each, time: Math.min(each.time, kill.at - 1) }));
 }
 
-/** The fields of each kind after {@link COMMON}, in the order of the row, which begins with the kind. */
+/** After {@link COMMON}, in the order of the row, which begins with the kind. */
 const FIELDS: { readonly [K in Observation["kind"]]: readonly string[] } = {
   "sent": ["port", "startPs", "endPs", "frame", "text", "effect"],
   "received": ["port", "startPs", "endPs", "frame", "text", "effect"],

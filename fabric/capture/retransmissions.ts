@@ -1,6 +1,6 @@
 /**
- * Detects retransmissions: at the sending RNIC's port, a packet of a reliable connection whose PSN
- * and kind have left before. ACKs and NAKs are never retransmissions.
+ * At the sending RNIC's port, a packet of a reliable connection whose PSN and kind have left
+ * before, except ACKs and NAKs.
  */
 import type { RackPlan } from "../rack/plan/plan.ts";
 import { GSI_QPN } from "../wire/roce/bth.ts";
@@ -10,9 +10,9 @@ import { decodePacket, isRefusal } from "../wire/roce/packet.ts";
 import { type BthPeek, peekBth } from "./bth_peek.ts";
 import type { FrameMark, Remark } from "./cable_effects.ts";
 
-/** Maximum number of remembered packets: more than all RNICs of a rack have outstanding. */
+/** More than all RNICs of a rack have outstanding. */
 const PACKETS_MAX = 2 ** 17;
-/** Maximum number of remembered READ requests per direction. */
+/** Per direction. */
 const READS_MAX = 64;
 const PSNS = 2 ** 24;
 const HALF_OF_PSNS = 2 ** 23;
@@ -22,7 +22,7 @@ interface Sent {
   readonly operation: Operation;
 }
 
-/** A READ request by its PSN range: a repeated request for the rest ends at the same PSN. */
+/** A repeated READ request for the rest ends at the same PSN. */
 interface ReadAsked {
   readonly mark: FrameMark;
   readonly psn: number;
@@ -44,9 +44,7 @@ export interface LeavingFrame {
 
 export class Retransmissions {
   readonly #plan: RackPlan;
-  /** By address and number of the destination queue pair, and by direction. */
   readonly #flows = new Map<string, Flow>();
-  /** By flow and PSN, the oldest first. */
   readonly #sent = new Map<number, Sent>();
   #flowsMade = 0;
 
@@ -54,7 +52,6 @@ export class Retransmissions {
     this.#plan = plan;
   }
 
-  /** The remark on a frame that leaves an RNIC; to be called in the order in which frames leave. */
   remarkOn(leaving: LeavingFrame): Remark | undefined {
     const bth = peekBth(leaving.frame);
     const row = bth && opcodeRow(bth.opcode);
@@ -71,7 +68,6 @@ export class Retransmissions {
     return this.#request(flow, leaving, { psn: bth!.psn, operation });
   }
 
-  /** A request whose PSN is not the first PSN of an earlier request. */
   #request(
     flow: Flow,
     { node, frame, mark }: LeavingFrame,

@@ -1,10 +1,8 @@
-/** Combines several observers: each receives the observations of its own scope. */
 import type { Observation, ObservationScope, Observer } from "./observation.ts";
 
-/** In increasing order; each scope includes those before it. */
+/** Each scope includes those before it. */
 const SCOPES: readonly ObservationScope[] = ["notes", "wire", "frames", "all"];
 
-/** @returns undefined without an observer. */
 export function teeOf(observers: readonly (Observer | undefined)[]): Observer | undefined {
   const all = observers.filter((observer) => observer !== undefined);
   if (all.length < 2) return all[0];
@@ -19,7 +17,6 @@ export function teeOf(observers: readonly (Observer | undefined)[]): Observer | 
   };
 }
 
-/** The widest of these scopes; undefined without any. */
 export function widestOf(
   scopes: readonly (ObservationScope | undefined)[],
 ): ObservationScope | undefined {

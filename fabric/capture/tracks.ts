@@ -1,12 +1,11 @@
 /**
- * Tracks of a trace: threads of the format, allocated on demand. Slices of one track must not
- * overlap, so activities that overlap use as many lanes as overlapped at any time.
+ * Tracks are the format's threads. Slices of one must not overlap, so activities use as many lanes
+ * as overlapped at any time.
  */
 import { NEVER, type Time } from "../base/time.ts";
 
-/** An event of Chrome's trace event format ("Trace Event Format", Google), as far as used here. */
+/** Of Chrome's trace event format ("Trace Event Format", Google), as far as used here. */
 export interface TraceEvent {
-  /** Complete slice, instant, counter, flow start, step and end, metadata. */
   readonly ph: "X" | "i" | "C" | "s" | "t" | "f" | "M";
   readonly name: string;
   readonly cat?: string;
@@ -17,7 +16,6 @@ export interface TraceEvent {
   readonly id?: number;
   /** A flow's end binds to the enclosing slice. */
   readonly bp?: "e";
-  /** The scope of an instant: its thread. */
   readonly s?: "t";
   readonly args?: Readonly<Record<string, unknown>>;
 }
@@ -39,17 +37,16 @@ export class Tracks {
   readonly #threads = new Map<number, number>();
   #metadata: TraceEvent[] = [];
 
-  /** @param firstPid the process number of the plan's first node. */
+  /** @param firstPid of the plan's first node. */
   constructor(firstPid: number) {
     this.#firstPid = firstPid;
   }
 
-  /** The track of this name, also where a slice on it is open. */
   find(node: number, name: string): Track {
     return (this.#lanesOf(node, name)[0] ?? this.#add(node, name)).track;
   }
 
-  /** A lane that is free at `now`. It is taken until its `freeAt` is set. */
+  /** Free at `now`, and taken until its `freeAt` is set. */
   take(node: number, name: string, now: Time): Lane {
     const free = this.#lanesOf(node, name).find(({ freeAt }) => freeAt <= now);
     const lane = free ?? this.#add(node, name);
@@ -57,7 +54,6 @@ export class Tracks {
     return lane;
   }
 
-  /** Names of the tracks that were added since the last call. */
   takeMetadata(): readonly TraceEvent[] {
     const metadata = this.#metadata;
     this.#metadata = [];

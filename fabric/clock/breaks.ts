@@ -1,22 +1,14 @@
-/**
- * Breaks: conditions at which a running rack stops, in the language of `trace/predicate.ts`.
- *
- * The rack stops as a whole, at the end of the instant of the hit: all events up to it have happened on
- * every device, and no later one on any. For that, while breaks are watched no partition runs past the
- * next event of another (`Timekeeper`), which takes about a third more CPU time.
- */
+/** Conditions at which a running rack stops: README, Where a rack stands. */
 import type { Time } from "../base/time.ts";
 import type { Predicate } from "../trace/predicate.ts";
 import type { Grant, Report } from "./clock.ts";
 
-/** A break was hit: the exact event. Several may be hit at one instant. */
 export interface BreakHit {
-  /** Place in the order's list of breaks. */
   readonly break: number;
   readonly node: string;
   readonly step: string;
   readonly atPs: Time;
-  /** Number of occurrences so far, including this one. */
+  /** Occurrences so far, including this one. */
   readonly count: number;
 }
 
@@ -27,10 +19,9 @@ interface Seen {
   readonly partition: number;
 }
 
-/** The breaks of one order, and their hits. */
 export class Breaks {
   readonly all: readonly Predicate[];
-  /** They are watched from this instant on; undefined: not yet. */
+  /** Watched from this instant on; undefined: not yet. */
   from: Time | undefined;
   readonly hits: BreakHit[] = [];
   readonly #counts: number[];
@@ -41,14 +32,12 @@ export class Breaks {
     this.#counts = breaks.map(() => 0);
   }
 
-  /** A grant's breaks: each with the number of occurrences at which the partition stops. */
   get rows(): Grant["breaks"] {
     return this.all.map(({ step, node = "", count = 1 }, i) =>
       [step, node, Math.max(1, count - this.#counts[i]!)] as const
     );
   }
 
-  /** Takes a report's hits. */
   note(partition: number, rows: Report["hits"]): void {
     for (const [index, node, atPs] of rows) {
       if (index < this.all.length) this.#seen.push({ break: index, node, atPs, partition });
@@ -56,9 +45,8 @@ export class Breaks {
   }
 
   /**
-   * Counts the noted hits, when no partition is running: in order of time, then of the partitions,
-   * regardless of the order of reports.
-   * @returns whether a break was hit.
+   * When no partition is running: in order of time, then of the partitions, regardless of the order
+   * of reports. @returns whether a break was hit.
    */
   settle(): boolean {
     const seen = this.#seen.sort((x, y) => x.atPs - y.atPs || x.partition - y.partition);

@@ -1,12 +1,9 @@
 /**
- * Faults of cables that are ordered while the rack runs. Each takes effect at an instant that no
- * partition has reached, is recorded first, and reaches the partitions at both ends with their next
- * grants. A partition applies each once (`Runner`), so a restarted timekeeper sends all of them again.
+ * Ordered faults of cables.
  *
- * A cut reaches both ends as late as a power failure would; each end's partition has it in its own queue,
- * so it needs no message. Frames that reach an end after it has noticed are lost, and so are frames sent
- * there. A node that gets power finds which of its network cables are down. A one-way cut loses frames
- * and no end notices it.
+ * A cut reaches both ends as late as a power failure would, by each partition's own queue, without
+ * a message. Frames that reach an end after it has noticed are lost, and so are frames sent there.
+ * A one-way cut loses frames and no end notices it.
  */
 import {
   checkedLinkFault,
@@ -24,10 +21,6 @@ interface CableOrdersParts extends Pick<ClockParts, "plan" | "members" | "whenAt
   readonly out: Pick<ClockOutputs, "record">;
 }
 
-/**
- * The outcome of an order: the time of its effect, the reason of its refusal, or that it is not yet
- * known.
- */
 export type OrderAnswer =
   | { readonly at: Time; readonly fault: number }
   | { readonly refusal: string }
@@ -36,10 +29,8 @@ export type OrderAnswer =
 export class CableOrders {
   readonly #parts: CableOrdersParts;
   readonly #known: LinkFaultPlan[];
-  /** By the token of the order, which its sender may repeat. */
   readonly #answers = new Map<string, OrderAnswer>();
 
-  /** @param recorded the orders that an earlier timekeeper wrote down. */
   constructor(parts: CableOrdersParts, recorded: readonly RecordedLinkFault[]) {
     this.#parts = parts;
     this.#known = [...parts.plan.linkFaults ?? []];
@@ -49,7 +40,7 @@ export class CableOrders {
     }
   }
 
-  /** Adds a fault; an order whose sender repeats it, with its `token`, is answered as before. */
+  /** An order that its sender repeats, with its `token`, is answered as before. */
   order(token: string, request: LinkFaultRequest): OrderAnswer {
     const known = this.#answers.get(token);
     if (known !== undefined) return known;
@@ -69,7 +60,6 @@ export class CableOrders {
     return this.#answers.get(token)!;
   }
 
-  /** The first instant that no partition can have reached. */
   #earliest(): Time {
     return this.#parts.members.reduce(
       (most, member) =>

@@ -1,7 +1,8 @@
 /**
- * The messages between timekeeper and partitions, each a table of its fields in the order of its row
- * on the bus. `…FromBytes` returns undefined for bytes that do not fit their table.
+ * Messages between timekeeper and partitions: tables of fields, in the order of a row. `…FromBytes`
+ * returns undefined for other bytes.
  */
+import { isMapping } from "../base/mapping.ts";
 import { isWhole } from "../base/whole_number.ts";
 import { MAX_RNICS } from "../rack/plan/names.ts";
 import {
@@ -26,12 +27,11 @@ import type { Time } from "../base/time.ts";
 
 /** Whether the value is a program that an order may start: the scenario alone names binaries of this machine. */
 export function isProgram(value: unknown): boolean {
-  const program = value as Partial<ProgramPlan> | null;
-  return typeof program === "object" && program !== null && typeof program.run === "string" &&
-    isTime(program.at) && typeof program.service === "boolean" &&
-    program.native === undefined &&
-    (program.rnic === undefined || isWhole(program.rnic, { least: 0, most: MAX_RNICS - 1 })) &&
-    typeof program.options === "object" && program.options !== null;
+  if (!isMapping(value)) return false;
+  const { run, at, service, rnic, options }: { readonly [Name in keyof ProgramPlan]?: unknown } =
+    value;
+  return typeof run === "string" && isTime(at) && typeof service === "boolean" &&
+    (rnic === undefined || isWhole(rnic, { least: 0, most: MAX_RNICS - 1 })) && isMapping(options);
 }
 
 const program = plain<ProgramPlan>(isProgram);
@@ -41,47 +41,38 @@ const lifeCounts = listOf(
 
 const LINK_CHANGE = rowOf({
   at: time,
-  /** Node index and port of the end that learns it. */
   target: count,
   port: count,
   up: flag,
-  /** Node index and life of the end that changed. */
   source: count,
   sourceLife: count,
 });
 export type LinkChange = ReadBy<typeof LINK_CHANGE>;
 
-/** An order from outside the rack starts a program on a host. `counter` is unique in the run. */
+/** An order from outside starts a program on a host. `counter` is unique in the run. */
 const RUN_ORDER = rowOf({ at: time, host: text, counter: count, program });
 export type RunOrder = ReadBy<typeof RUN_ORDER>;
 
 /** Timekeeper → partition: permission for events before `horizon`. */
 const GRANT = rowOf({
-  /** The sender's term: a restarted timekeeper has a higher one, and the highest counts. */
+  /** The highest counts. */
   term: count,
   incarnation: count,
-  /**
-   * Counts the grants of one incarnation from 1; a repeated grant is answered again, not done
-   * again.
-   */
+  /** From 1 in each incarnation; a repeated grant is answered again, not done again. */
   id: count,
   horizon: time,
-  /** Number of messages, by peer and incarnation, that the partition must have before it begins. */
+  /** Messages, by peer and incarnation, that the partition must have before it begins. */
   expect: lifeCounts,
-  /** Number of the partition's messages that each peer has taken: they need not be kept. */
+  /** The partition need not keep them. */
   confirmed: listOf(tupleOf<readonly [peer: string, count: number]>(text, count)),
   links: listOf(LINK_CHANGE),
   runs: listOf(RUN_ORDER),
-  /** Faults of the partition's cables, each of which it takes up once. */
   cables: listOf(plain<LinkFaultPlan>(isLinkFaultPlan)),
-  /**
-   * Incarnations that died before all their messages were heard: missing messages will never come.
-   */
+  /** They died before all their messages were heard: missing messages will never come. */
   lost: listOf(tupleOf<readonly [peer: string, incarnation: number]>(text, count)),
   /**
-   * Trace steps of a device ("": any device), and how often each may happen before the span ends
-   * with that instant. With any, the span also ends where the partition's own messages arrive: see
-   * `breaks.ts`.
+   * Trace steps of a device ("": any), and how often each may happen before the span ends with that
+   * instant. With any, the span also ends where the partition's own messages arrive (`breaks.ts`).
    */
   breaks: listOf(
     tupleOf<readonly [step: string, node: string, left: number]>(text, text, count),
@@ -89,23 +80,20 @@ const GRANT = rowOf({
 });
 export type Grant = ReadBy<typeof GRANT>;
 
-/** Partition → timekeeper: the grant is done, and the next event is known. */
 const REPORT = rowOf({
   term: count,
   partition: text,
   incarnation: count,
-  /** The grant that this answers, 0 after joining. */
   grant: count,
   /** Every event before this has happened. */
   reached: time,
   next: time,
   now: count,
-  /** Time of the last event looked at, including events for nodes without power. */
   ran: count,
   events: count,
   /**
-   * Messages sent to each peer since its incarnation began, and the earliest arrival among those of
-   * this span (of all unconfirmed ones where `taken` is given).
+   * Since the partition's incarnation began; `earliest` of this span's arrivals (of all unconfirmed
+   * ones where `taken` is given).
    */
   sent: listOf(
     tupleOf<readonly [peer: string, incarnation: number, count: number, earliest: Time]>(
@@ -123,41 +111,33 @@ const REPORT = rowOf({
       count,
     ),
   ),
-  /** Each occurrence of a step of the grant's breaks in the span. */
   hits: listOf(
     tupleOf<readonly [place: number, node: string, at: Time]>(count, text, count),
   ),
-  /** Answer to `ask`: number of messages taken from each peer; else null. */
   taken: orNull(lifeCounts),
 });
 export type Report = ReadBy<typeof REPORT>;
 
-/** Partition → timekeeper: a process for this partition is here and knows nothing yet. */
 const JOIN = rowOf({
   partition: text,
   instance: text,
 });
 export type Join = ReadBy<typeof JOIN>;
 
-/** Partition → timekeeper: the process is alive; its refusals so far. */
+/** Partition → timekeeper: a heartbeat, with refusals so far. */
 const ALIVE = rowOf({
   partition: text,
   instance: text,
   refused: listOf(tupleOf<readonly [subject: string, count: number]>(text, count)),
 });
 
-/** Timekeeper → partition, in answer to a join. */
 const WELCOME = rowOf({
   term: count,
   instance: text,
   incarnation: count,
   bootAt: time,
-  /**
-   * The last span of earlier processes that counts: their SCM log is valid up to it (see {@link
-   * spanNumber}).
-   */
+  /** Earlier processes' SCM log is valid up to it (see {@link spanNumber}). */
   settledSpan: count,
-  /** Life and digest so far of each node of the partition. */
   lives: listOf(
     tupleOf<
       readonly [node: string, life: number, high: number, low: number, events: number]
@@ -165,10 +145,26 @@ const WELCOME = rowOf({
   ),
   /** The last change noticed at each end of the partition's cables while it had no power. */
   noticed: listOf(LINK_CHANGE),
-  /** Number of the peers' messages to this partition's earlier life: the next ones are new. */
   sentSoFar: lifeCounts,
 });
 export type Welcome = ReadBy<typeof WELCOME>;
+
+const verb: Format<"kill" | "start"> = {
+  write: (out, value) => out.text(value),
+  read(row) {
+    const value = row.text();
+    if (value !== "kill" && value !== "start") row.bad();
+    return value as "kill" | "start";
+  },
+};
+
+/** Timekeeper → whoever starts and kills a partition's processes. `instance` is the process that a kill order is for. */
+export type Order = readonly [
+  verb: "kill" | "start",
+  partition: string,
+  at: Time,
+  instance: string,
+];
 
 /** A message to one partition: an array of its kind and body. */
 export type ClockNews =
@@ -191,12 +187,15 @@ const NEWS: Format<ClockNews> = {
   },
 };
 
+export const { toBytes: orderToBytes, fromBytes: orderFromBytes } = sealedBytesOf(
+  tupleOf<Order>(verb, text, time, text),
+);
 export const { toBytes: newsToBytes, fromBytes: newsFromBytes } = sealedBytesOf(NEWS);
 export const { toBytes: reportToBytes, fromBytes: reportFromBytes } = sealedBytesOf(REPORT);
 export const { toBytes: joinToBytes, fromBytes: joinFromBytes } = sealedBytesOf(JOIN);
 export const { toBytes: aliveToBytes, fromBytes: aliveFromBytes } = sealedBytesOf(ALIVE);
 
-/** Numbers the spans of all lives of a partition in ascending order; a life's grants count from 1. */
+/** Ascends over all lives of a partition; a life's grants count from 1. */
 export function spanNumber(incarnation: number, grant: number): number {
   return incarnation * 2 ** 32 + grant;
 }

@@ -1,7 +1,8 @@
 /**
- * The timekeeper on the bus: control requests (pause, step, until, pace, "why is time not moving?"),
- * repetition of what the bus may have lost, and a report where time does not move.
+ * The timekeeper on the bus: requests, repetition of what the bus may have lost, why time does not
+ * move.
  */
+import { isMapping } from "../base/mapping.ts";
 import type { Bus, Subscription } from "../bus/bus.ts";
 import { decode, encode, encodeSealed } from "../bus/codec.ts";
 import { CLOCK_VERBS, type ClockVerb, deathVerb, USERS } from "../bus/access.ts";
@@ -16,6 +17,8 @@ import {
   isProgram,
   joinFromBytes,
   newsToBytes,
+  type Order,
+  orderToBytes,
   reportFromBytes,
 } from "./clock.ts";
 import { type Predicate, predicateProblem } from "../trace/predicate.ts";
@@ -41,29 +44,22 @@ export interface ClockServiceOptions extends TimekeeperOptions {
   readonly run: string;
   readonly bus: Bus;
   readonly livenessMs: number;
-  /** Begin paused, so that conditions can be set first. */
   readonly paused?: boolean;
   /**
-   * Writes down a fault, which the next timekeeper gets in `recorded`; returns when it is written.
-   * This and the next four throw a `RecordError` if they cannot.
+   * The next timekeeper gets it in `recorded`; returns when it is written. This and the next four
+   * throw a `RecordError` if they cannot.
    */
   readonly onRecord?: (fault: Recorded) => void;
-  /** Writes down a power failure that was added to the plan; returns when it is written. */
   readonly onPlanned?: (fault: FaultPlan) => void;
   /** Makes room for a program that an order starts; returns false where it is not kept. */
   readonly onAccepted?: (order: RecordedOrder, before: OrdersBefore) => boolean;
-  /** Writes down an order that was accepted; returns when it is written. */
   readonly onOrdered?: (order: RecordedOrder) => void;
-  /** Writes down that the run cannot be replayed any more; returns when it is written. */
   readonly onInexact?: (why: string) => void;
   readonly onFinished?: (summary: Summary) => void;
-  /** The run's progress, once a second while it moves: it is all that is left of a killed rack. */
+  /** Once a second while the run moves: all that is left of a killed rack. */
   readonly onTheWay?: (end: ClockEnd) => void;
-  /** The run's progress when the service was stopped. */
   readonly onStopped?: (end: ClockEnd) => void;
-  /** Processes that fell silent together, and their fate; see {@link Silence}. */
   readonly onSilence?: (text: string) => void;
-  /** A long wait: the status of each partition. */
   readonly onStall?: (why: MemberStatus[]) => void;
 }
 
@@ -72,32 +68,23 @@ export interface ClockStatus {
   readonly now: Time;
   readonly next: Time;
   readonly paused: boolean;
-  /** Nothing happens from here on until the run is resumed; NEVER without such a limit. */
+  /** Nothing happens from here on until the run is resumed; NEVER: no limit. */
   readonly limit: Time;
-  /** Virtual ps per wall second; 0 for as fast as possible. */
+  /** Virtual ps per wall second; 0: as fast as possible. */
   readonly pace: number;
   readonly finished: boolean;
-  /**
-   * The instant at which the whole rack stands: every event before it has happened, none from it
-   * on. Null while time moves, or while a partition without a process is behind.
-   */
+  /** See {@link standsAt}; null: undefined there. */
   readonly standsAt: Time | null;
-  /** The breaks of the last order that let time run, and their hits; see `breaks.ts`. */
   readonly breaks: readonly Predicate[];
   readonly hits: readonly BreakHit[];
-  /** Events from this instant on count for the breaks; null: none are watched. */
   readonly watchedFrom: Time | null;
-  /** Least number of orders that start programs, except those that an earlier timekeeper took. */
   readonly ordersFrom: number;
-  /** Numbers of earlier timekeepers' orders whose arrival at the host is unknown. */
+  /** Earlier timekeepers' orders whose arrival at the host is unknown. */
   readonly recalled: readonly number[];
-  /** The last order for time, by its number: a command can detect an order after its own. */
   readonly driven: Driving;
   readonly digest: string;
   readonly events: number;
-  /** Messages that the timekeeper refused. */
   readonly refused: number;
-  /** Messages that it and the partitions refused. */
   readonly refusals: readonly RefusedMessages[];
   readonly why: readonly MemberStatus[];
 }
@@ -106,9 +93,6 @@ export interface Driving {
   readonly order: number;
   readonly verb: string;
 }
-
-/** `instance` is the process that a kill order is for. */
-type Order = readonly [verb: "kill" | "start", partition: string, at: Time, instance: string];
 
 const TICK_MS = 50;
 const REPEAT_MS = 150;
@@ -121,13 +105,10 @@ export class ClockService {
   readonly #options: ClockServiceOptions;
   readonly #subscriptions: Subscription[] = [];
   readonly #timer: ReturnType<typeof setInterval>;
-  /** Kill and start orders without a visible effect yet, by verb and partition. */
   readonly #orders = new Map<string, Order>();
   readonly #silence: Silence;
-  /** Power failures and returns of this run, including those of earlier timekeepers. */
   readonly #recorded: RecordedFault[];
   readonly #refusals = new Refusals();
-  /** Each process's reported refusals, by its instance: it may have died since. */
   readonly #refusedThere = new Map<string, readonly RefusedMessages[]>();
   #lastProgressMs: number;
   #lastTickMs: number;
@@ -256,7 +237,7 @@ export class ClockService {
 
   #publishOrder(order: Order): void {
     const { bus, run } = this.#options;
-    bus.publish(subjectOf({ kind: "clock.order", run, partition: order[1] }), encodeSealed(order));
+    bus.publish(subjectOf({ kind: "clock.order", run, partition: order[1] }), orderToBytes(order));
   }
 
   #control(verb: string, body: unknown): void {
@@ -266,7 +247,7 @@ export class ClockService {
 
   #subscribe(): void {
     const { run, partitions, wallMs } = this.#options;
-    // Refuses a process's message about a partition other than that of its subject.
+    // Refuses a process's message about a partition other than its subject's.
     const receive = <T extends { readonly partition: string }>(
       kind: "clock.join" | "clock.alive" | "clock.report",
       read: (payload: Uint8Array) => T | undefined,
@@ -287,7 +268,7 @@ export class ClockService {
         const rows = refused.map(([subject, count]) => ({ by: partition, subject, count }));
         this.#refusedThere.set(instance, rows);
       }
-      // The process was stopped, and its power has failed meanwhile: it must not go on.
+      // The process was stopped, and its power has failed meanwhile.
       if (this.timekeeper.isFenced(instance)) {
         this.#publishOrder(["kill", partition, 0, instance]);
         return;
@@ -311,8 +292,7 @@ export class ClockService {
     };
     for (const verb of CLOCK_VERBS) this.#answer(verb, verbs[verb]);
     if (this.#options.livenessMs === 0) return;
-    // In containers each parent has a verb of its own, and may report the death of its own process
-    // only.
+    // In containers each parent has its own verb, and may report only its own process's death.
     for (const { name } of this.#options.partitions) {
       this.#answer(
         deathVerb(name),
@@ -321,7 +301,6 @@ export class ClockService {
     }
   }
 
-  /** @param answerTo undefined refuses the request. */
   #answer(verb: string, answerTo: (request: Request) => unknown): void {
     const pattern = patternOf({ kind: "control", run: this.#options.run, verb });
     this.#on(pattern, decode, (value, { subject, reply }) => {
@@ -426,7 +405,7 @@ export class ClockService {
     this.#lastTickMs = now;
   }
 
-  /** `{ host, program }`: starts a program on a host. Answers the order's number. */
+  /** `{ host, program }`: answers the order's number. */
   #run({ host, program }: Request): unknown {
     const known = this.#options.plan.nodes.some((n) => n.kind === "host" && n.name === host);
     if (!known || !isProgram(program)) return undefined;
@@ -448,7 +427,7 @@ export class ClockService {
   }
 
   /**
-   * `{ host, withinPs }`: shuts a host down in order, then turns its power off. Answers the order's
+   * `{ host, withinPs }`: shuts down in order, then turns the power off. Answers the order's
    * number.
    */
   #shutDown({ host, withinPs }: Request): unknown {
@@ -473,7 +452,7 @@ export class ClockService {
     return { ok: true };
   }
 
-  /** `{ from }`: recorded power failures and returns, from this number on. */
+  /** `{ from }`: the recorded ones from this number on. */
   #faults({ from }: Request): unknown {
     if (!Number.isSafeInteger(from) || (from as number) < 0) return undefined;
     const faults = this.#recorded.slice(from as number)
@@ -481,10 +460,7 @@ export class ClockService {
     return { ok: true, count: this.#recorded.length, faults, powered: this.timekeeper.powered };
   }
 
-  /**
-   * `{ token, fault }`: a fault of a cable. The sender repeats it with the token until it is
-   * answered.
-   */
+  /** `{ token, fault }`: the sender repeats it with the token until it is answered. */
   #link({ token, fault }: Request): unknown {
     if (typeof token !== "string" || !isLinkFaultRequest(fault)) return undefined;
     const cable = this.#options.plan.cables[fault.cable];
@@ -535,15 +511,13 @@ interface Origin {
   readonly reply: ((payload: Uint8Array) => void) | undefined;
 }
 
-/** The body of a control request: a map, even if it is empty. */
 type Request = Readonly<Record<string, unknown>>;
 
 function isRequest(value: unknown): value is Request {
-  return typeof value === "object" && value !== null && !Array.isArray(value) &&
-    !(value instanceof Uint8Array);
+  return isMapping(value) && !(value instanceof Uint8Array);
 }
 
-/** A bound, as each break is evaluated for each step of a device. */
+/** Each break is evaluated for each step of a device. */
 const BREAKS_MAX = 64;
 
 function contentBytes(options: ProgramPlan["options"]): number {

@@ -1,24 +1,15 @@
-/**
- * Grants: their content, the messages that an answer confirms, and the consequences of a missing
- * answer. `horizon.ts` decides how far a partition may run, `timekeeper.ts` whether it gets a grant
- * now.
- */
+/** A grant's content, the messages that an answer confirms, a missing answer's consequences. */
 import type { Grant, Report } from "./clock.ts";
 import type { ClockOutputs, ClockParts } from "./membership.ts";
 import { dueOrders, granted, type Member, noteTaken, reported, type Taken } from "./member.ts";
 import type { Time } from "../base/time.ts";
 
-/**
- * How long a partition waits for messages of an ended process before they count as lost, in wall
- * ms.
- */
 const LOST_AFTER_MS = 2_000;
 
 interface GrantsParts extends Pick<ClockParts, "byName" | "term" | "wallMs"> {
   readonly out: Pick<ClockOutputs, "grant" | "inexact">;
 }
 
-/** A partition's bounds: its next event, how far it may run, and its breaks. */
 export interface Allowance {
   readonly next: Time;
   readonly horizon: Time;
@@ -58,8 +49,8 @@ export class Grants {
   }
 
   /**
-   * An answer confirms to the senders the grant's messages; after a restart, which leaves no grant,
-   * the report's.
+   * An answer confirms the grant's messages to their senders; after a restart, which leaves no
+   * grant, the report's.
    */
   answer(member: Member, report: Report): void {
     if (member.status === "unknown") {
@@ -72,9 +63,7 @@ export class Grants {
     reported(member, report, this.#parts.wallMs());
   }
 
-  /**
-   * A sender's present life need not keep taken messages; those of an earlier life are not kept.
-   */
+  /** Messages of a sender's earlier life are not kept. */
   #confirm(member: Member, taken: readonly Taken[]): void {
     for (const [peer, incarnation, count] of taken) {
       const sender = this.#parts.byName.get(peer);
@@ -82,7 +71,6 @@ export class Grants {
     }
   }
 
-  /** Repeats a grant that has not been answered since `member.sinceMs`. */
   repeat(member: Member): void {
     if (member.status !== "running" || member.grant === undefined) return;
     const waitedMs = this.#parts.wallMs() - member.sinceMs;

@@ -1,7 +1,4 @@
-/**
- * Limits of a rack's time: a limit, a pause, breaks. Partitions differ by up to their lookahead, so
- * a pause and breaks first level the rack: those behind continue up to the first one's instant.
- */
+/** A limit, a pause, breaks: README, Where a rack stands. */
 import type { Predicate } from "../trace/predicate.ts";
 import { Breaks } from "./breaks.ts";
 import { effectiveNext, type Member, spansDone, unseenBy } from "./member.ts";
@@ -9,7 +6,6 @@ import { NEVER, type Time } from "../base/time.ts";
 
 export class Hold {
   isPaused = false;
-  /** Breaks are watched when the rack is level. */
   isLevelling = false;
   breaks = new Breaks([]);
   #limit: Time = NEVER;
@@ -21,7 +17,7 @@ export class Hold {
     this.limit = NEVER;
   }
 
-  /** Nothing happens from here on until the run is resumed; NEVER without such a limit. */
+  /** Nothing happens from here on until the run is resumed; NEVER: no limit. */
   get limit(): Time {
     return this.#limit;
   }
@@ -30,7 +26,6 @@ export class Hold {
     this.#limit = Math.min(limit, this.#until);
   }
 
-  /** Nothing happens from here on, for now. */
   get bound(): Time {
     if (!this.isPaused && !this.isLevelling) return this.#limit;
     return Math.min(this.#levelAt, this.#limit);
@@ -41,7 +36,6 @@ export class Hold {
     return this.breaks.all.length > 0 && !this.isLevelling;
   }
 
-  /** Only the limit holds time back. */
   get isOpen(): boolean {
     return !this.isPaused && !this.isLevelling && this.breaks.all.length === 0;
   }
@@ -53,21 +47,19 @@ export class Hold {
     this.limit = limit;
   }
 
-  /** The rack is level: breaks are watched from here on. */
   watch(): void {
     this.isLevelling = false;
     this.breaks.from = this.#levelAt;
   }
 
-  /** To be called when no partition is running. */
   level(members: readonly Member[]): void {
     this.#levelAt = furthestOf(members);
   }
 }
 
 /**
- * The first instant that no partition has run past; none of them may be running. A process that
- * waits for a later return of power has run nothing.
+ * No partition has run past it; none may be running. A process that waits for a later return of
+ * power has run nothing.
  */
 function furthestOf(members: readonly Member[]): Time {
   const hasBegun = members.some((member) => spansDone(member) > 0);
@@ -75,8 +67,8 @@ function furthestOf(members: readonly Member[]): Time {
 }
 
 /**
- * Where the rack stands as a whole: every event before this instant has happened, and none from it
- * on. Undefined while it moves, or while a partition without a process is behind.
+ * Every event before this instant has happened, and none from it on. Undefined while the rack
+ * moves, or a partition without a process is behind.
  */
 export function standsAt(members: readonly Member[]): Time | undefined {
   if (members.some(({ status }) => status === "running" || status === "unknown")) return undefined;

@@ -1,21 +1,13 @@
 /**
- * The grant formula. Partition p may run to
+ * The grant (README), where next(q) is {@link effectiveNext} and distance(q, p) is of
+ * `rack/plan/distances.ts`.
  *
- *     H(p) = min over q ≠ p of (next(q) + distance(q, p))
+ * After a report few terms have changed, so the minimum is kept in parts: each chain's earliest
+ * effect at its core partition, the least of these, and the least effect there from elsewhere. A
+ * partition that may not run waits for the part that holds it back: within its chain for any change
+ * there, else for the instant that the rest must have left behind.
  *
- * where next(q) is the earliest possible event in q ({@link effectiveNext}: its own events, and messages
- * to it not yet taken) and distance(q, p) the least delay from a cause in q to its effect in p
- * (`rack/plan/distances.ts`). The way from p back to p is not in it: p knows its own messages, and stops
- * by itself where they can be answered (`Partition.advance`).
- *
- * After a report few terms have changed, so the minimum is kept in parts, by the chains and the core of
- * `Distances`: each chain's earliest effect at the partition that it hangs from, the least of these, and
- * the least effect at that partition from elsewhere. A partition that may not run waits for the part
- * that holds it back: within its chain for any change there, else for the instant that the part outside
- * of the chain must have left behind. So the cost of a report does not grow with the number of partitions.
- *
- * The same delays give the earliest time at which a partition can have lost power, or begun: no other
- * may have run past the first news of it.
+ * The same delays give the earliest time at which a partition can have lost power, or begun.
  */
 import { Deadlines } from "../base/deadlines.ts";
 import { effectiveNext, type Member, openFrom, unseenBy } from "./member.ts";
@@ -27,24 +19,21 @@ export class Horizons {
   readonly #distances: Distances;
   /** next(q) by {@link Member.index}, as of the last {@link refresh} or {@link note}. */
   readonly #next: Deadlines;
-  /**
-   * By partition of a chain: the least of next(q) + distance(q, p) over the others of its chain.
-   */
+  /** By partition of a chain: the least of next(q) + distance(q, p) over its chain's others. */
   readonly #within: Float64Array;
   /** By core: the earliest effect there of each of its chains, by {@link #slots}. */
   readonly #hanging: readonly Deadlines[];
-  /** By core: the earliest effect there of itself and its chains, and of all others. */
+  /** By core: the earliest effect there of itself and its chains; `#far`: of all others. */
   readonly #near: Float64Array;
   readonly #far: Float64Array;
   /**
-   * By core: instants that its earliest effect must be behind for a partition of a chain to run, by
-   * {@link #seats}; for partitions with work that nothing within their chain holds back.
+   * By core, by {@link #seats}: instants that its earliest effect must be behind for a partition of
+   * a chain to run; only where nothing within the chain holds it back.
    */
   readonly #waiting: readonly Deadlines[];
-  /** By chain: its number within its core. By partition of a chain: its number within its core. */
+  /** By chain: its number within its core; `#seats`: by partition of a chain. */
   readonly #slots: Int32Array;
   readonly #seats: Int32Array;
-  /** By core: the partitions of its chains by {@link #seats}. */
   readonly #seated: readonly (readonly number[])[];
   readonly #changedChains = new Set<number>();
   readonly #changedCores = new Set<number>();
@@ -70,7 +59,6 @@ export class Horizons {
     this.#waiting = seated.map(({ length }) => new Deadlines(length));
   }
 
-  /** To be called after any change, before the other functions. */
   refresh(): void {
     for (const { index } of this.#members) this.#update(index);
     const { cores, chains } = this.#distances;
@@ -79,7 +67,6 @@ export class Horizons {
     this.#settle();
   }
 
-  /** Like {@link refresh}, after changes of these partitions only. */
   note(members: readonly Member[]): void {
     for (const { index } of members) {
       this.#update(index);
@@ -93,8 +80,7 @@ export class Horizons {
 
   /**
    * Idle partitions that may run and could not before the last {@link refresh} or {@link note}, in
-   * the order of the partitions. One that is not granted may not be returned again before a
-   * `refresh`.
+   * order. One that is not granted may not be returned again before a `refresh`.
    */
   takeReady(): Member[] {
     if (this.#ready.size === 0) return [];
@@ -112,7 +98,6 @@ export class Horizons {
     else this.#updateChain(chain);
   }
 
-  /** Updates the effects within a chain, and the chain's earliest effect at its core. */
   #updateChain(chain: number): void {
     const { chains, up, down } = this.#distances;
     const { core, members } = chains[chain]!;
@@ -152,7 +137,6 @@ export class Horizons {
     }
   }
 
-  /** The earliest effect at a core partition of all other cores and their chains. */
   #reaching(core: number): Time {
     let far = NEVER;
     for (let from = 0; from < this.#near.length; from++) {
@@ -209,12 +193,10 @@ export class Horizons {
     return this.#next.earliest;
   }
 
-  /** The least next(q) of the others. */
   leastOfOthers(member: Member): Time {
     return this.#next.earliestBut(member.index);
   }
 
-  /** H(p). */
   ofOthers(member: Member): Time {
     return this.#horizon(member.index);
   }
@@ -235,9 +217,6 @@ export class Horizons {
     return holder;
   }
 
-  /**
-   * Whether a partition could begin at its boot: no other has run past its first possible effect.
-   */
   mayBegin(member: Member): boolean {
     return this.#members.every((other) =>
       other === member ||
@@ -246,21 +225,18 @@ export class Horizons {
   }
 
   /**
-   * The earliest possible time of a partition's failure; a life without a span failed as its power
-   * came. `effectiveNext` does not count: a restarted timekeeper has only a lower bound of it.
+   * A life without a span failed as its power came. `effectiveNext` does not count: a restarted
+   * timekeeper has only a lower bound of it.
    */
   earliestFailure(member: Member): Time {
     return this.#earliestOf(member, openFrom(member));
   }
 
-  /** The earliest time at which a partition that may be running can be made to fail. */
   earliestChange(member: Member): Time {
     return this.#earliestOf(member, member.grant?.horizon ?? openFrom(member));
   }
 
-  /**
-   * The earliest time from `own` on at which no other partition has run past the news of a failure.
-   */
+  /** No other partition has run past the news of a failure then. */
   #earliestOf(member: Member, own: Time): Time {
     let at = own;
     for (const other of this.#members) {
@@ -272,9 +248,7 @@ export class Horizons {
   }
 }
 
-/**
- * The reason if nothing can be ordered for `at`. `earliest` is the first open instant, or NEVER.
- */
+/** Why nothing can be ordered for `at`. `earliest` is the first open instant, or NEVER. */
 export function refuseInstant(at: Time, earliest: Time): string | undefined {
   if (earliest === NEVER) return "it is unknown how far the rack has run: pause it first";
   if (at >= earliest) return undefined;

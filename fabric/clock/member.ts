@@ -1,7 +1,4 @@
-/**
- * The timekeeper's state of one partition: its process, its life, its progress, its inbound messages.
- * Only files of this folder write it; a change of several fields is a function here.
- */
+/** The timekeeper's state of one partition, written by files of this folder only. */
 import type { LinkFaultPlan } from "../rack/plan/link_plan.ts";
 import type { FaultPlan } from "../rack/plan/plan.ts";
 import { type Grant, type LinkChange, type Report, type RunOrder, spanNumber } from "./clock.ts";
@@ -10,18 +7,16 @@ import { NEVER, type Time } from "../base/time.ts";
 /**
  * `absent`: no process has joined yet. `unknown`: not heard of since this timekeeper began.
  * `joining`: a process joined a timekeeper that does not know the partition's progress. `dying`:
- * the process is gone; the time of its power failure is known as soon as no partition runs.
+ * the process is gone; the time of its failure is known as soon as no partition runs.
  */
 export type Status = "unknown" | "joining" | "absent" | "idle" | "running" | "dying" | "dead";
 
-/** Number of partitions in each status, shared by all members. */
 export type Census = Record<Status, number>;
 
 export function newCensus(): Census {
   return { unknown: 0, joining: 0, absent: 0, idle: 0, running: 0, dying: 0, dead: 0 };
 }
 
-/** Messages sent to a partition and not yet covered by a grant. */
 export interface Inbound {
   readonly from: string;
   readonly incarnation: number;
@@ -31,14 +26,13 @@ export interface Inbound {
 
 type LifeOrder = RunOrder & { readonly incarnation: number; readonly powerOffAt?: Time };
 
-/** Number of messages that the partition has taken from an incarnation of a peer. */
 export type Taken = readonly [peer: string, incarnation: number, count: number];
 
 export type Member = ReturnType<typeof newMember>;
 
 /**
- * A partition without a process. The timekeeper carries out scripted faults only where the process
- * is one node; several nodes in one process lose power one by one inside it.
+ * Without a process. The timekeeper carries out scripted faults only where the process is one node;
+ * several nodes in one process lose power one by one inside it.
  */
 export function newMember(
   { name, nodes }: { readonly name: string; readonly nodes: readonly string[] },
@@ -53,57 +47,43 @@ export function newMember(
     /** Written only by {@link setStatus}, which keeps the census. */
     status: "absent" as Status,
     census,
-    /** Begin of this status, or time of the last grant, in wall ms. */
+    /** Or time of the last grant, in wall ms. */
     sinceMs: 0,
-    /** The process that is here, "" for none that is known. */
     instance: "",
     incarnation: 0,
     next: 0 as Time,
-    /** Times of the last event that happened, and of the last that was looked at. */
+    /** `ran`: also events that did not happen, for nodes without power. */
     now: 0 as Time,
     ran: 0 as Time,
     reached: 0 as Time,
     events: 0,
-    /** Grants of this incarnation, and the unanswered one. */
     grants: 0,
     grant: undefined as Grant | undefined,
-    /** The last span of an earlier process that counts (see {@link spanNumber}). */
     settledSpan: 0,
-    /** Number of messages of this life to each peer. */
     sent: new Map<string, number>(),
     inbound: [] as Inbound[],
-    /** Messages taken by the last report to this timekeeper, by {@link lifeKey} of the sender. */
+    /** By the last report to this timekeeper, by {@link lifeKey} of the sender. */
     taken: new Map<string, number>(),
-    /** Messages of this partition that peers have taken: part of its next grant. */
+    /** Peers have taken them: part of its next grant. */
     toConfirm: new Map<string, number>(),
-    /** Part of its next grant: news of cables, programs to start, faults of its cables. */
     links: [] as LinkChange[],
     runs: [] as RunOrder[],
-    /** On record for later lives, in a rack that replays another run up to an instant. */
+    /** For later lives, in a rack that replays another run up to an instant. */
     later: [] as LifeOrder[],
     cables: [] as LinkFaultPlan[],
     cableHistory: [] as LinkFaultPlan[],
-    /** Orders on an earlier timekeeper's record, which the partition may not have heard of. */
     recalled: [] as RunOrder[],
     bootAt: 0 as Time,
-    /** Counts the boots of all partitions; 0 if it has been up from the start. */
+    /** Over all partitions; 0 if it has been up from the start. */
     bootOrder: 0,
-    /** Time of the earlier incarnation's power failure. */
     failedAt: 0 as Time,
-    /** Time of the planned return of power, else NEVER; the process may not be here. */
     startAt: NEVER,
-    /** The entry of `faults` that ends an orderly shutdown of this life by order. */
+    /** The entry of `faults` that ends this life's orderly shutdown. */
     powerOff: undefined as FaultPlan | undefined,
-    /** Faults of the plan still to come for this partition. */
     faults: nodes.length === 1 ? faults.filter(({ node }) => node === nodes[0]) : [],
   };
 }
 
-// Derived values.
-
-/**
- * The earliest possible event of the partition: its own, or one by a message or news not yet taken.
- */
 export function effectiveNext(member: Member): Time {
   switch (member.status) {
     case "unknown":
@@ -124,7 +104,7 @@ export function effectiveNext(member: Member): Time {
   return next;
 }
 
-/** Spans that this life is known to have done; before the first it has not even got power. */
+/** Known to be done in this life; before the first it has not even got power. */
 export function spansDone({ grants, grant }: Member): number {
   return grant === undefined ? grants : grants - 1;
 }
@@ -133,8 +113,8 @@ export function spansDone({ grants, grant }: Member): number {
 export const ALL_SPANS = Number.MAX_SAFE_INTEGER;
 
 /**
- * The last span of a process that counts as done: the last reported one. If this timekeeper never
- * heard of the process, all that it wrote counts, so that no reported byte is lost (P-41).
+ * The last reported span. If this timekeeper never heard of the process, all that it wrote counts,
+ * so that no reported byte is lost (P-41).
  */
 export function settledSpanOf(member: Member): number {
   switch (member.status) {
@@ -146,21 +126,19 @@ export function settledSpanOf(member: Member): number {
   return ALL_SPANS;
 }
 
-/** The first instant that is still open to the partition. */
 export function openFrom(member: Member): Time {
   return spansDone(member) === 0 ? member.bootAt : member.ran + 1;
 }
 
 /**
- * The first instant whose news the partition can still take in; it must not be running. A life
- * without a span has seen no more than its earlier life, whose end the record has.
+ * The partition can still take in its news; it must not be running. A life without a span has seen
+ * no more than its earlier life, whose end the record has.
  */
 export function unseenBy(member: Member): Time {
   const isOff = member.status === "dead" || spansDone(member) === 0;
   return isOff ? member.failedAt : member.ran + 1;
 }
 
-/** The first instant after all that has happened to the partition; it must not be running. */
 export function afterAllOf(member: Member): Time {
   return Math.max(1, unseenBy(member), member.status === "dead" ? 0 : openFrom(member));
 }
@@ -169,9 +147,6 @@ function lifeKey(partition: string, incarnation: number): string {
   return `${partition}/${incarnation}`;
 }
 
-// Its process and its power: what happened.
-
-/** Changes the status at `atMs` of wall time, and the census. */
 export function setStatus(member: Member, to: { status: Status; atMs: number }): void {
   member.census[member.status]--;
   member.census[to.status]++;
@@ -179,7 +154,6 @@ export function setStatus(member: Member, to: { status: Status; atMs: number }):
   member.sinceMs = to.atMs;
 }
 
-/** Lets in the present process, which begins with its first grant. */
 export function welcomed(member: Member, atMs: number): void {
   member.next = member.bootAt;
   member.grants = 0;
@@ -187,7 +161,7 @@ export function welcomed(member: Member, atMs: number): void {
   setStatus(member, { status: "idle", atMs });
 }
 
-/** The partition's power failed. `settledSpan` is the last span of its process that counts. */
+/** `settledSpan`: of its process. */
 export function failed(
   member: Member,
   by: { at: Time; settledSpan: number; atMs: number },
@@ -210,7 +184,7 @@ export function failed(
   member.startAt = start?.action === "start" ? start.at : NEVER;
 }
 
-/** The partition's power returned: its next life begins, with news of its cables. */
+/** The next life begins, with news of its cables. */
 export function booted(
   member: Member,
   by: { at: Time; bootOrder: number; links: readonly LinkChange[] },
@@ -233,21 +207,18 @@ export function booted(
   member.cables = [...member.cableHistory];
 }
 
-/** Adds a power failure at `at` to what is planned for the one node of a partition. */
 export function addFault(member: Member, at: Time): FaultPlan {
   const fault: FaultPlan = { at, action: "kill", node: member.nodes[0]! };
   member.faults = [...member.faults, fault].sort((x, y) => x.at - y.at);
   return fault;
 }
 
-/** Adds the power failure that ends an orderly shutdown of this life. */
 export function addPowerOff(member: Member, at: Time): void {
   // The plan of a run that repeats another one may already have it.
   const known = member.faults.find((fault) => fault.action === "kill" && fault.at === at);
   member.powerOff = known ?? addFault(member, at);
 }
 
-/** The fault belongs to the ended life that was to be shut down. */
 function dropPowerOff(member: Member): void {
   member.faults = member.faults.filter((fault) => fault !== member.powerOff);
   member.powerOff = undefined;
@@ -258,8 +229,8 @@ function isOfLife({ incarnation }: LifeOrder, member: Member): boolean {
 }
 
 /**
- * Drops faults planned before the partition had power again, and returns of power. A failure at the
- * same instant stays: a life that does nothing ends as it begins.
+ * Those before the partition had power again, and returns of power. A failure at the same instant
+ * stays: a life that does nothing ends as it begins.
  */
 export function dropPastFaults(member: Member, at: Time): void {
   const { faults } = member;
@@ -268,24 +239,17 @@ export function dropPastFaults(member: Member, at: Time): void {
   }
 }
 
-// Its grants, and their content.
-
-/**
- * The orders of a partition for one instant, which one grant carries: their content may fill a
- * message of the bus.
- */
+/** Of one instant, which one grant carries: their content may fill a message of the bus. */
 export function dueOrders({ runs }: Member): RunOrder[] {
   return runs.filter(({ at }) => at === runs[0]!.at);
 }
 
-/**
- * Time of the next order after {@link dueOrders}: the partition must have it before it runs past.
- */
+/** The partition must have them before it runs past. */
 export function followingOrderAt({ runs }: Member): Time {
   return runs.find(({ at }) => at > runs[0]!.at)?.at ?? NEVER;
 }
 
-/** The partition was granted its work from `next` on; the grant carries all its news. */
+/** It carries all the partition's news; its work begins at `next`. */
 export function granted(member: Member, grant: Grant, at: { next: Time; atMs: number }): void {
   member.grants = grant.id;
   member.grant = grant;
@@ -299,7 +263,6 @@ export function granted(member: Member, grant: Grant, at: { next: Time; atMs: nu
   setStatus(member, { status: "running", atMs: at.atMs });
 }
 
-/** The partition has done its last grant. */
 export function reported(member: Member, report: Report, atMs: number): void {
   member.grants = report.grant;
   member.grant = undefined;
@@ -311,19 +274,13 @@ export function reported(member: Member, report: Report, atMs: number): void {
   setStatus(member, { status: "idle", atMs });
 }
 
-/**
- * Repeats recalled orders that the partition has not carried out, when it has reported or is to
- * begin.
- */
+/** When the partition has reported or is to begin. */
 export function resumeOrders(member: Member): void {
   member.runs.unshift(...member.recalled.filter(({ at }) => at > member.ran));
   member.recalled = [];
 }
 
-/**
- * Notes that `from` has sent `count` messages in all; the first not yet taken arrives at
- * `earliest`.
- */
+/** In all; the first not yet taken arrives at `earliest`. */
 export function noteInbound(member: Member, inbound: Inbound): void {
   const { from, incarnation, count } = inbound;
   if (count <= (member.taken.get(lifeKey(from, incarnation)) ?? 0)) return;
@@ -333,7 +290,6 @@ export function noteInbound(member: Member, inbound: Inbound): void {
   else known[at] = { ...inbound, earliest: Math.min(known[at]!.earliest, inbound.earliest) };
 }
 
-/** Removes messages from inbound that the partition has taken. */
 export function noteTaken(member: Member, taken: readonly Taken[]): void {
   for (const [peer, incarnation, count] of taken) {
     member.taken.set(lifeKey(peer, incarnation), count);
@@ -343,10 +299,6 @@ export function noteTaken(member: Member, taken: readonly Taken[]): void {
   for (const each of inbound) noteInbound(member, each);
 }
 
-/**
- * A fault of one of its cables: part of its next grant, and repeated to each of its later
- * processes.
- */
 export function addCableFault(member: Member, fault: LinkFaultPlan): void {
   member.cableHistory.push(fault);
   if (member.status !== "dead") member.cables.push(fault);

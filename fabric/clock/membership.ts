@@ -1,19 +1,17 @@
 /**
- * Which process runs which partition: joins, failures, returns; power failures and returns, and the
- * news of them for the new process and the far ends of its cables. `member.ts` has the state of each
- * partition, `power_state.ts` that of each node's power.
+ * Which process runs which partition: joins, failures, returns of power, and the news of them for
+ * the new process and the far ends of its cables.
  *
  * A failure takes effect when it is recorded: with the last span, the digests and the numbers of
- * messages sent. Until then its observer reports it again, as this timekeeper may end before. Its time:
+ * messages sent. Until then its observer reports it again, as this timekeeper may end before. Its
+ * time:
  *
  * - *Scripted*: when no event can happen before it any more.
- * - *Unscripted* (a process dies): the earliest instant that no partition has run past and that is not
- *   before the partition's last report. A life that has reported nothing never began. Where no
- *   timekeeper knows the partition's progress, the run goes on and is marked as not replayable
- *   (`inexact.jsonl`).
- * - *Neighbours notice late*: the other ends of a dead node's cables notice after processing +
- *   serialisation + latency of the cable, the same number as the lookahead. With latency alone, a peer
- *   that was granted the full lookahead could have run past the notice already.
+ * - *Unscripted* (a process dies): the earliest instant that no partition has run past and that
+ *   is not before the partition's last report. A life that has reported nothing never began. Where
+ *   no timekeeper knows the progress, the run is marked as not replayable (`inexact.jsonl`).
+ * - *Neighbours notice late*, after the lookahead: with the cable's latency alone, a peer that
+ *   was granted the full lookahead could have run past the notice.
  *
  * Lives are numbered: a message to or from an earlier life is not delivered.
  */
@@ -36,35 +34,26 @@ import type { FaultPlan, RackPlan } from "../rack/plan/plan.ts";
 import type { OrdersBefore, Recorded, RecordedFault, RecordedOrder, Summary } from "./record.ts";
 import { NEVER, type Time } from "../base/time.ts";
 
-/** The timekeeper's outputs. Implemented over the bus, or by tests. */
 export interface ClockOutputs {
   grant(partition: string, grant: Grant): void;
   welcome(partition: string, welcome: Welcome): void;
-  /** Asks every partition for a report of its whole state. */
   ask(term: number): void;
-  /** Ends this process of this partition: its power failed at virtual time `at`. */
   kill(partition: string, instance: string, at: Time): void;
-  /** Starts the process of this partition: its power returns at `at`. */
   start(partition: string, at: Time): void;
-  /** Writes down a power failure or return, or an order for a cable, before it takes effect. */
   record(fault: Recorded): void;
-  /** Writes down a power failure that an order adds to the plan, before it is added. */
+  /** Before it is added to the plan. */
   planned?(fault: FaultPlan): void;
   /**
-   * Makes room on record for a program that an order starts.
-   * @returns false if it is not to be kept.
-   * @throws RecordError: the order is refused.
+   * Makes room on record. @returns false if the order is not to be kept. @throws RecordError: the
+   * order is refused.
    * @param before `done`: no earlier order has to be read again.
    */
   accepted?(order: RecordedOrder, before: OrdersBefore): boolean;
-  /** Writes down an accepted order before the host is told. */
   ordered?(order: RecordedOrder): void;
-  /** Writes down that the run cannot be replayed any more. */
   inexact(why: string): void;
   finished(summary: Summary): void;
 }
 
-/** Shared by the parts of one timekeeper. */
 export interface ClockParts {
   readonly plan: RackPlan;
   readonly term: number;
@@ -73,16 +62,11 @@ export interface ClockParts {
   readonly horizons: Horizons;
   readonly power: PowerState;
   readonly out: ClockOutputs;
-  /**
-   * Calls `action` when no partition is running, so that "now" is defined: no partition has run
-   * past it.
-   */
+  /** No partition has run past `now`, as none is running. */
   readonly whenAtRest: (action: (now: Time) => void) => void;
-  /** Wall time in ms, for "since when" only. */
   readonly wallMs: () => number;
 }
 
-/** A power failure: its time and process, "" if unknown. */
 interface Failure {
   readonly at: Time;
   readonly instance: string;
@@ -91,7 +75,7 @@ interface Failure {
 export class Membership {
   readonly #parts: ClockParts;
   readonly #unrecorded = new Set<Member>();
-  /** Processes whose power has failed: messages that still arrive from them were sent before. */
+  /** Messages that still arrive from them were sent before. */
   readonly #fenced = new Set<string>();
   #boots = 0;
 
@@ -99,7 +83,6 @@ export class Membership {
     this.#parts = parts;
   }
 
-  /** Replays an earlier timekeeper's record of failures and returns, and their consequences. */
   recall(recorded: readonly RecordedFault[]): void {
     const { members, term } = this.#parts;
     for (const fault of recorded) {
@@ -113,14 +96,12 @@ export class Membership {
     }
   }
 
-  /** Whether a process's power has failed: it must not go on, even if it was only asleep. */
   isFenced(instance: string): boolean {
     return this.#fenced.has(instance);
   }
 
   // Processes that come.
 
-  /** A process has come for a partition: the first one, or one after a power failure. */
   join(member: Member, { instance }: Join): void {
     if (this.#fenced.has(instance)) return;
     const isUp = member.status === "idle" || member.status === "running";
@@ -137,7 +118,7 @@ export class Membership {
   }
 
   /**
-   * Processes have joined a timekeeper that does not know their partitions. A partition begins with
+   * Processes have joined a timekeeper that does not know their partitions: a partition begins with
    * the run if no other one has run past its first effect; else its earlier process failed unseen.
    */
   settleJoining(): void {
@@ -149,7 +130,6 @@ export class Membership {
     }
   }
 
-  /** A heartbeat, which names the process to a restarted timekeeper. */
   heard(member: Member, instance: string): void {
     if (member.instance !== "" || this.#fenced.has(instance)) return;
     const { status } = member;
@@ -160,7 +140,7 @@ export class Membership {
 
   // Processes that fail.
 
-  /** The process `instance`, or any present one, is gone. @returns false until it is recorded. */
+  /** @returns false until the death is recorded. */
   died(member: Member, instance?: string): boolean {
     if (instance !== undefined && instance !== "") this.#fenced.add(instance);
     if (member.status === "dead" || member.status === "dying") {
@@ -181,7 +161,10 @@ export class Membership {
     return !this.#unrecorded.has(member);
   }
 
-  /** When no partition runs, all messages to it are known, and so is the instant of its failure. */
+  /**
+   * When no partition runs, all messages to the partition are known, and so is the instant of its
+   * failure.
+   */
   #failKnown(member: Member, instance: string): void {
     const { horizons, out, whenAtRest } = this.#parts;
     this.#unrecorded.add(member);
@@ -222,23 +205,17 @@ export class Membership {
     whenAtRest((now) => this.#bootAtRest(member, now));
   }
 
-  /** The plan's power failure at `at` is due: its process gets an order to end. */
   failByPlan(member: Member, at: Time): void {
     const { instance } = member;
     this.#fail(member, { at, instance }, () => this.#parts.out.kill(member.name, instance, at));
   }
 
-  /**
-   * Whether later lives have news of this one: if it fails before its first span, it never began.
-   */
+  /** Later lives have news of this one: if it fails before its first span, it never began. */
   #isPresumed(member: Member): boolean {
     return spansDone(member) === 0 &&
       this.#parts.members.some(({ bootOrder }) => bootOrder > member.bootOrder);
   }
 
-  // Power.
-
-  /** @param order ends the process, if it lives. */
   #fail(member: Member, { at, instance }: Failure, order?: () => void): void {
     const { out, power } = this.#parts;
     const { name, nodes, incarnation } = member;
@@ -322,7 +299,7 @@ export class Membership {
     });
   }
 
-  /** The messages sent to an earlier process; the first process has to hear everything. */
+  /** The first process has to hear everything. */
   #sentToEarlierLife(member: Member): Welcome["sentSoFar"] {
     if (member.incarnation === 0) return [];
     return this.#parts.members.flatMap((peer) => {
@@ -349,7 +326,6 @@ export class Membership {
     }
   }
 
-  /** Notes that a life has sent this many messages to a peer, which takes them if it has power. */
   noteSent(
     member: Member,
     [peer, incarnation, count, earliest]: readonly [string, number, number, Time],

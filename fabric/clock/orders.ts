@@ -1,8 +1,6 @@
 /**
- * Orders that start programs on hosts, shut hosts down, or add power failures to the plan, while the rack
- * runs. The first two take effect as soon as "now" is defined, are recorded first, and reach their host
- * with its next grant. A host does each once (`Runner`), so a restarted timekeeper repeats orders that
- * their host may have missed.
+ * Orders that start programs, shut hosts down, or add power failures to the plan: README. A host
+ * does each once (`Runner`), so a restarted timekeeper repeats orders that it may have missed.
  */
 import { assert } from "../base/assert.ts";
 import { formatTime, type Time } from "../base/time.ts";
@@ -19,15 +17,9 @@ type OrdersParts = Pick<ClockParts, "members" | "horizons" | "out" | "whenAtRest
 export class Orders {
   readonly #parts: OrdersParts;
   readonly #isExact: () => boolean;
-  /** Orders that wait until "now" is defined. */
   readonly #waiting: Omit<RunOrder, "at">[] = [];
   #counter: number;
 
-  /**
-   * @param from the least number of a new order.
-   * @param recorded the orders that an earlier timekeeper wrote down.
-   * @param isExact whether the run can still be replayed.
-   */
   constructor(
     parts: OrdersParts,
     { from, recorded, isExact }: {
@@ -43,9 +35,8 @@ export class Orders {
   }
 
   /**
-   * Starts a program on a host as soon as "now" is defined.
-   * @returns the order's number.
-   * @throws RecordError if the record has no room for it.
+   * Takes effect as soon as "now" is defined. @returns its number. @throws RecordError if the
+   * record has no room for it.
    */
   run(host: string, program: ProgramPlan): number {
     const { members } = this.#parts;
@@ -55,8 +46,7 @@ export class Orders {
   }
 
   /**
-   * Shuts a host down in order as soon as "now" is defined, and turns its power off `withinPs`
-   * later; void if the power fails before. The order on record stands for both.
+   * As soon as "now" is defined; the power goes off `withinPs` later, unless it fails before.
    * @returns the order's number, or the reason of its refusal.
    * @throws RecordError as {@link run}.
    */
@@ -105,7 +95,6 @@ export class Orders {
     return counter;
   }
 
-  /** Whether every order is known to be carried out: a shutdown ends with its power failure. */
   get #areOrdersDone(): boolean {
     return this.#waiting.length === 0 &&
       this.#parts.members.every(({ runs, later, recalled, grant, powerOff }) =>
@@ -114,7 +103,6 @@ export class Orders {
       );
   }
 
-  /** Takes up an order on record, which the host may have carried out since. */
   #recall(order: RecordedOrder): void {
     const member = this.#parts.members.find(({ nodes }) => nodes.includes(order.host));
     if (member === undefined || order.incarnation < lifeForOrders(member)) return;
@@ -126,20 +114,17 @@ export class Orders {
     if (order.powerOffAt !== undefined) addPowerOff(member, order.powerOffAt);
   }
 
-  /** Numbers of the orders whose arrival at the host is unknown. */
   get recalled(): number[] {
     return this.#parts.members.flatMap(({ recalled, runs, grant }) =>
       [...recalled, ...runs, ...grant?.runs ?? []].map(({ counter }) => counter)
     );
   }
 
-  /** Ordered programs that no grant carries yet. */
   get ordered(): readonly ProgramPlan[] {
     const waiting = this.#parts.members.flatMap(({ recalled, runs }) => [...recalled, ...runs]);
     return [...this.#waiting, ...waiting].map(({ program }) => program);
   }
 
-  /** Adds a power failure of one device to the plan, or refuses it. */
   addPowerFailure(
     node: string,
     at: Time,

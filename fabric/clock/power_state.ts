@@ -6,10 +6,9 @@ import type { LinkChange } from "./clock.ts";
 import { EVENT_KINDS, ownEvent } from "../partition/event_queue.ts";
 import type { Time } from "../base/time.ts";
 
-/** A node's digest state as the clock's messages carry it. */
 export type DigestRow = readonly [node: string, high: number, low: number, events: number];
 
-/** One direction of a cable, and the time until its far end notices a change of the near one. */
+/** `noticePs`: until the far end notices a change of the near one. */
 interface Direction {
   readonly near: Endpoint;
   readonly far: Endpoint;
@@ -28,7 +27,6 @@ export class PowerState {
   readonly #faults: readonly FaultPlan[];
   readonly #digests = new Map<string, NodeDigest>();
   readonly #lives = new Map<string, Life>();
-  /** Copies of each earlier state of a node's entry in `#lives`. */
   readonly #past = new Map<string, Life[]>();
 
   /**
@@ -49,17 +47,14 @@ export class PowerState {
     }
   }
 
-  /** Takes up digests as a partition reports them; rows of unknown nodes are ignored. */
+  /** Rows of unknown nodes are ignored. */
   note(rows: readonly DigestRow[]): void {
     for (const [node, high, low, events] of rows) {
       if (this.#digests.has(node)) this.#digests.set(node, { high, low, events });
     }
   }
 
-  /**
-   * Counts the power failure as the last event of the nodes' lives, which no process is left to
-   * count.
-   */
+  /** The power failure is the last event of the nodes' lives, which no process is left to count. */
   cut(nodes: readonly string[], at: Time): DigestRow[] {
     return nodes.map((node) => {
       const digest = this.#digests.get(node)!;
@@ -71,7 +66,6 @@ export class PowerState {
     });
   }
 
-  /** Whether planned changes of power within a process are not on record. */
   get isUnrecorded(): boolean {
     return this.#faults.length > 0;
   }
@@ -101,7 +95,6 @@ export class PowerState {
     }
   }
 
-  /** The changes that the far ends of the nodes' cables notice. */
   news(nodes: readonly string[]): { node: string; change: LinkChange }[] {
     const leaving = this.#directions.filter(({ near, far }) =>
       nodes.includes(near.node) && !nodes.includes(far.node)
@@ -112,14 +105,13 @@ export class PowerState {
     });
   }
 
-  /** Later notices of earlier changes, for nodes that get power at `at`. */
   newsFor(nodes: readonly string[], at: Time): LinkChange[] {
     return this.#newsOver(nodes, at).flatMap((changes) => changes.filter((each) => each.at >= at));
   }
 
   /**
-   * The state at each end of the cables of nodes that get power at `at`: the last change noticed
-   * before. Two cables to one neighbour may differ, as one is longer.
+   * Before `at`, at each end of the nodes' cables. Two cables to one neighbour may differ, as one
+   * is longer.
    */
   noticed(nodes: readonly string[], at: Time): LinkChange[] {
     return this.#newsOver(nodes, at).flatMap((changes) =>
@@ -129,7 +121,7 @@ export class PowerState {
 
   /**
    * By cable that leads to the nodes: news of its other end, oldest first. Between two of the nodes
-   * only those from before `at`, when both get power.
+   * only from before `at`, when both get power.
    */
   #newsOver(nodes: readonly string[], at: Time): LinkChange[][] {
     return this.#directions.filter(({ far }) => nodes.includes(far.node)).map((direction) => {
@@ -140,7 +132,6 @@ export class PowerState {
     });
   }
 
-  /** A node's power failures and returns so far, oldest first; a scripted node's are the plan's. */
   #history(node: string): readonly Life[] {
     const past = this.#past.get(node)!;
     if (past.length > 0) return past;
@@ -163,7 +154,6 @@ export class PowerState {
     };
   }
 
-  /** Life and digest of each node, for the process that takes them up. */
   lives(nodes: readonly string[]): (readonly [string, number, number, number, number])[] {
     return nodes.map((node) => {
       const { high, low, events } = this.#digests.get(node)!;
@@ -175,7 +165,6 @@ export class PowerState {
     return [...this.#digests].map(([name, digest]) => [name, digestText(digest)]);
   }
 
-  /** Name, digest and number of events of each node. */
   digestsOf(nodes: readonly string[]): [name: string, digest: string, events: number][] {
     return nodes.map((name) => {
       const digest = this.#digests.get(name)!;

@@ -1,7 +1,3 @@
-/**
- * The clock's record of a run: power failures as they happened, its end, and which partition waits
- * for which.
- */
 import { decode, encode } from "../bus/codec.ts";
 import type { LinkFaultPlan } from "../rack/plan/link_plan.ts";
 import type { ProgramPlan } from "../rack/plan/plan.ts";
@@ -11,10 +7,7 @@ import type { Member } from "./member.ts";
 import type { DigestRow } from "./power_state.ts";
 import type { Time } from "../base/time.ts";
 
-/**
- * A power failure or return as it happened, with the data that a restarted timekeeper could not ask
- * for.
- */
+/** With the data that a restarted timekeeper could not ask for. */
 export interface RecordedFault {
   readonly at: Time;
   readonly action: "kill" | "start";
@@ -25,44 +18,31 @@ export interface RecordedFault {
   readonly incarnation: number;
   readonly settledSpan: number;
   readonly digests: readonly DigestRow[];
-  /** Number of messages of the ended life to each peer, by its reports. */
   readonly sent: ReadonlyArray<readonly [peer: string, count: number]>;
 }
 
-/** A fault of a cable that was ordered while the rack ran. */
 export interface RecordedLinkFault {
   readonly at: Time;
   readonly action: "link";
-  /** No partition's. */
   readonly partition: "";
   readonly nodes: readonly [];
-  /** Identifies the order, as its sender may have repeated it. */
   readonly token: string;
   readonly fault: LinkFaultPlan;
 }
 
 export type Recorded = RecordedFault | RecordedLinkFault;
 
-/**
- * A program that was started by order, as it took effect. A restarted timekeeper sends it again,
- * and a replay starts it at this instant.
- */
+/** A restarted timekeeper sends the program again, and a replay starts it at this instant. */
 export interface RecordedOrder extends RunOrder {
-  /** The life of the host's partition. */
   readonly incarnation: number;
-  /** End of an orderly shutdown: the host's power goes off. It follows from the program. */
   readonly powerOffAt?: Time;
 }
 
-/**
- * The program of an orderly shutdown.
- * @param withinPs from the order to the end of the host's power.
- */
 export function shutdownProgram(withinPs: Time): ProgramPlan {
   return { run: SHUTDOWN, at: 0, service: false, options: { withinPs } };
 }
 
-/** Time at which an order's shutdown ends the host's power; undefined for an order of a program. */
+/** Undefined for an order of a program. */
 export function powerOffAt({ at, program }: Pick<RunOrder, "at" | "program">): Time | undefined {
   if (program.run !== SHUTDOWN) return undefined;
   const { withinPs } = program.options;
@@ -70,17 +50,14 @@ export function powerOffAt({ at, program }: Pick<RunOrder, "at" | "program">): T
   throw new Error("Found a damaged order on record: expected a shutdown's time");
 }
 
-/** State of the orders before one: `done`: each has been carried out, or its life is over. */
+/** `done`: each earlier order has been carried out, or its life is over. */
 export type OrdersBefore = "done" | "open";
 
-/** An order on record: a line of JSON, and beside it the program's content. */
 export interface OrderOnRecord {
   readonly line: object;
-  /** To be kept under the order's number. */
   readonly content?: Uint8Array;
 }
 
-/** The whole program, as the bus carried it. */
 export function orderOnRecord(
   { program, powerOffAt: _, ...order }: RecordedOrder,
 ): OrderOnRecord {
@@ -92,9 +69,9 @@ export function orderOnRecord(
 }
 
 /**
- * The order of a line. Content is read when the program is asked for: a restarted timekeeper has
- * all orders of a run before it, and hands out only the last ones.
- * @param contentOf the content kept under the order's number; undefined if there is none.
+ * The content is read when the program is asked for: a restarted timekeeper has all orders of a run
+ * before it, and hands out only the last ones.
+ * @param contentOf undefined if there is none.
  * @throws Error for a line that {@link orderOnRecord} has not made, and so does `program`.
  */
 export function orderFromLine(
@@ -129,11 +106,10 @@ export function orderFromLine(
 }
 
 /**
- * News on `control.power`, sent when a power failure or return is on record. The bus may lose one:
- * a gap in the numbers shows it, and `control.faults` has them all.
+ * On `control.power`. The bus may lose one: a gap in the numbers shows it, and `control.faults` has
+ * them all.
  */
 export interface PowerNews extends Pick<RecordedFault, "at" | "action" | "partition" | "nodes"> {
-  /** Number in the record, from 0. */
   readonly number: number;
 }
 
@@ -153,14 +129,9 @@ export interface Summary {
   readonly nodes: ReadonlyArray<readonly [node: string, digest: string]>;
 }
 
-/**
- * A run's progress, as its timekeeper last knew it, which its replay has to equal. Partitions stand
- * at instants of their own.
- */
+/** A replay has to equal it. Partitions stand at instants of their own. */
 export interface ClockEnd extends Pick<Summary, "digest" | "virtualPs" | "events" | "exact"> {
-  /** Whether no event was left. */
   readonly isFinished: boolean;
-  /** Written while the run went on: later events are unknown. */
   readonly isOnTheWay?: true;
   readonly partitions: readonly PartitionEnd[];
 }
@@ -175,10 +146,8 @@ export interface PartitionEnd {
   readonly nodes: ReadonlyArray<readonly [node: string, digest: string, events: number]>;
 }
 
-/** One line of the answer to "why is time not moving?". */
 export interface MemberStatus
   extends Pick<Member, "status" | "sinceMs" | "next" | "reached" | "now" | "events"> {
   readonly partition: string;
-  /** The partition whose next event keeps this one from running; "" if it may run or is done. */
   readonly heldBy: string;
 }

@@ -1,10 +1,6 @@
-/**
- * The timekeeper's files of records, a line of JSON each. A line is written whole or not at all; a timekeeper that follows
- * a killed one reads them.
- */
+/** The timekeeper's records, a line of JSON each, written whole or not at all. */
 import { RecordError } from "./record.ts";
 
-/** The file's text from a byte on; empty where there is no file. */
 export function readIfThere(path: string, from = 0): string {
   try {
     using file = Deno.openSync(path);
@@ -19,8 +15,7 @@ export function readIfThere(path: string, from = 0): string {
 }
 
 /**
- * The whole lines of an earlier timekeeper's file, from a byte on at which one begins. An
- * incomplete last line, written as that timekeeper was killed, has had no effect and is removed.
+ * From a byte on at which a line begins. An incomplete last line has had no effect and is removed.
  */
 export function readLines<T>(path: string, from = 0): T[] {
   const text = readIfThere(path, from);
@@ -31,7 +26,7 @@ export function readLines<T>(path: string, from = 0): T[] {
   return lines.map((line) => JSON.parse(line) as T);
 }
 
-/** Adds a line of a log; a full disk loses only such lines, as in a process's own log. */
+/** A full disk loses only lines of a log. */
 export function appendText(path: string, text: string): void {
   try {
     Deno.writeTextFileSync(path, `${text}\n`, { append: true, mode: 0o600 });

@@ -1,16 +1,12 @@
 /**
- * Detects silent processes where no parent reports a death to the timekeeper (containers). A process that
- * is silent for `livenessMs` is dead. If processes of several machines of the rack fell silent at one
- * moment, the link to their computer, or the computer, is suspected first instead of power failures: that
- * is reported, and they get the same time once more.
+ * Detects silent processes where no parent reports a death to the timekeeper (containers): README,
+ * Silence.
  */
 
 import type { RackPlan } from "../rack/plan/plan.ts";
 
-/** A process's last sign of life; `instance` is "" if unknown. */
 interface Heard {
   readonly instance: string;
-  /** In wall ms. */
   readonly atMs: number;
 }
 
@@ -18,13 +14,12 @@ export interface SilenceOptions {
   readonly livenessMs: number;
   readonly partitions: ReadonlyArray<{ readonly name: string; readonly nodes: readonly string[] }>;
   readonly plan: Pick<RackPlan, "nodes">;
-  /** Called with a suspicion, and with its outcome. */
   readonly onSilence?: (text: string) => void;
 }
 
 /**
- * Processes send heartbeats every half second. Those behind a broken link were last heard of within
- * this time; a process that has not missed two heartbeats is not silent.
+ * Heartbeats come every half second. Processes behind a broken link were last heard of within this
+ * time; one that has not missed two heartbeats is not silent.
  */
 const TOGETHER_MS = 1_000, MISSED_MS = 1_000;
 
@@ -52,13 +47,12 @@ export class Silence {
     );
   }
 
-  /** Its power failure is on record: its process is expected to be silent. */
+  /** On record as dead: it is expected to be silent. */
   forget(partition: string): void {
     this.#heard.delete(partition);
     this.#suspected.delete(partition);
   }
 
-  /** Restarts the time of each process: the timekeeper itself could not hear. */
   forgive(now: number): void {
     for (const [partition, heard] of this.#heard) {
       this.#heard.set(partition, { ...heard, atMs: now });
@@ -66,7 +60,6 @@ export class Silence {
     this.#suspected.clear();
   }
 
-  /** The processes to be declared dead, which are forgotten. */
   dead(now: number): { readonly partition: string; readonly instance: string }[] {
     const { livenessMs } = this.#options;
     const dead: { readonly partition: string; readonly instance: string }[] = [];
@@ -108,9 +101,8 @@ export class Silence {
   }
 
   /**
-   * Whether processes of other machines of the rack fell silent with this one; their time need not
-   * be over yet. Undefined if one was last heard of at that moment and has not missed two
-   * heartbeats so far.
+   * Their time need not be over yet. Undefined if another was last heard of at that moment and has
+   * not missed two heartbeats so far.
    */
   #isSilentWithOthers(partition: string, { atMs }: Heard, now: number): boolean | undefined {
     const machine = this.#machines.get(partition);

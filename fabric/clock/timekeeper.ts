@@ -1,9 +1,6 @@
 /**
- * The timekeeper knows the earliest pending event of each partition and grants horizons to those with
- * something to do (`horizon.ts` has the formula, `grants.ts` the grants, `membership.ts` processes).
- * An idle rack costs nothing, and idle time is skipped. All of this is soft state: a restarted
- * timekeeper asks the partitions; only power failures, returns and orders are recorded.
- * Pure: no bus and no clock.
+ * Grants horizons to partitions with something to do. A restarted one asks the partitions for their
+ * state; only power failures, returns and orders are recorded. Pure: no bus and no clock.
  */
 import { rackDigest } from "../partition/digest.ts";
 import type { ProgramPlan, RackPlan } from "../rack/plan/plan.ts";
@@ -36,23 +33,17 @@ import { NEVER, type Time } from "../base/time.ts";
 export interface TimekeeperOptions {
   readonly plan: RackPlan;
   readonly partitions: ReadonlyArray<{ readonly name: string; readonly nodes: readonly string[] }>;
-  /** The cables between partitions, which are numbered in the order of `partitions`. */
+  /** Partitions have numbers in the order of `partitions`. */
   readonly crossings: readonly Crossing[];
   readonly term: number;
-  /** Faults that an earlier timekeeper of this run wrote down. */
   readonly recorded: readonly Recorded[];
-  /**
-   * Orders that an earlier timekeeper of this run wrote down, oldest first; a run that begins as a
-   * copy of another one also has those yet to come.
-   */
+  /** Oldest first; a run that begins as a copy of another one also has those yet to come. */
   readonly orders?: readonly RecordedOrder[];
-  /** The least number of an order, except those that a run was given with its record. */
+  /** Except those that a run was given with its record. */
   readonly ordersFrom?: number;
-  /** Nothing happens from this instant on until the run is resumed. */
   readonly holdAt?: Time;
-  /** An earlier timekeeper of this run found that it cannot be replayed. */
   readonly inexact: boolean;
-  /** A run that stays up does not end when nothing is left to do. */
+  /** The run does not end when nothing is left to do. */
   readonly stayUp: boolean;
   readonly wallMs: () => number;
 }
@@ -71,14 +62,13 @@ export class Timekeeper {
   readonly #grants: Grants;
   readonly #membership: Membership;
   readonly #cables: CableOrders;
-  /** Actions that wait for a moment at which no partition is running, so that "now" is defined. */
+  /** Until no partition is running, so that "now" is defined. */
   #atRest: ((now: Time) => void)[] = [];
   /** That moment is now: grants wait until all actions are done. */
   #resting = false;
   readonly #orders: Orders;
   readonly #hold: Hold;
   readonly #census = newCensus();
-  /** Partitions with planned power failures or returns to come, as of the last {@link schedule}. */
   #faulty: readonly Member[] = [];
   /** All possible grants are given, and nothing but reports has happened since. */
   #isCurrent = false;
@@ -132,22 +122,18 @@ export class Timekeeper {
     return this.#hold.isPaused;
   }
 
-  /** Nothing happens from here on until the run is resumed; NEVER without such a limit. */
   get limit(): Time {
     return this.#hold.limit;
   }
 
-  /** The least number that this timekeeper gives to an order. */
   get ordersFrom(): number {
     return (this.#options.ordersFrom ?? 0) + this.#options.term * RUNS_PER_TERM;
   }
 
-  /** Virtual time: the time of the last event anywhere. */
   get now(): Time {
     return Math.max(0, ...this.#parts.members.map((member) => member.now));
   }
 
-  /** A process has come for a partition: the first one, or one after a power failure. */
   join(join: Join): void {
     const member = this.#parts.byName.get(join.partition);
     if (member === undefined || this.#finished) return;
@@ -156,9 +142,8 @@ export class Timekeeper {
   }
 
   /**
-   * A partition reports a done grant, or answers `ask`. Stale and foreign reports change nothing.
-   * @returns false for a report that its partition cannot make: of other nodes, or of less than
-   * before.
+   * Stale and foreign reports change nothing. @returns false for one that its partition cannot
+   * make: of other nodes, or of less than before.
    */
   report(report: Report): boolean {
     const member = this.#parts.byName.get(report.partition);
@@ -188,8 +173,8 @@ export class Timekeeper {
   }
 
   /**
-   * The process of a partition is gone. Its power failed as early as no other partition has run
-   * past the news: reported spans hold, later ones did not happen.
+   * Its power failed as early as no other partition has run past the news: reported spans hold,
+   * later ones did not happen.
    */
   died(partition: string, instance?: string): boolean {
     const member = this.#parts.byName.get(partition);
@@ -197,7 +182,6 @@ export class Timekeeper {
     return this.#membership.died(member, instance);
   }
 
-  /** The processes that have power, by partition. */
   get powered(): Record<string, string> {
     const up = this.#parts.members.filter(({ status }) =>
       status === "idle" || status === "running"
@@ -205,19 +189,14 @@ export class Timekeeper {
     return Object.fromEntries(up.map(({ name, instance }) => [name, instance]));
   }
 
-  /** Whether the partition has had no process yet: the run waits for the first one. */
   awaitsFirst(partition: string): boolean {
     return this.#parts.byName.get(partition)?.status === "absent";
   }
 
-  /**
-   * Whether the power of this process has failed: it must not go on, even if it was only asleep.
-   */
   isFenced(instance: string): boolean {
     return this.#membership.isFenced(instance);
   }
 
-  /** A heartbeat, which names the process to a restarted timekeeper. */
   heard(partition: string, instance: string): void {
     const member = this.#parts.byName.get(partition);
     if (member === undefined || member.instance !== "") return;
@@ -225,34 +204,29 @@ export class Timekeeper {
     this.schedule();
   }
 
-  /** See {@link Orders.run}. */
   run(host: string, program: ProgramPlan): number {
     return this.#orders.run(host, program);
   }
 
-  /** See {@link Orders.shutDown}. */
   shutDown(host: string, withinPs: Time): ReturnType<Orders["shutDown"]> {
     return this.#orders.shutDown(host, { withinPs, now: this.now });
   }
 
-  /** Numbers of recorded orders whose arrival at the host is unknown. */
   get recalled(): number[] {
     return this.#orders.recalled.filter((counter) => counter < this.ordersFrom);
   }
 
-  /** Ordered programs that no grant carries yet. */
   get ordered(): readonly ProgramPlan[] {
     return this.#orders.ordered;
   }
 
-  /** Adds a power failure of one device to the plan, or refuses it. */
   addPowerFailure(node: string, at: Time): ReturnType<Orders["addPowerFailure"]> {
     const answer = this.#orders.addPowerFailure(node, at);
     this.schedule();
     return answer;
   }
 
-  /** Makes a fault of a cable, or heals it; may be repeated with the same token. */
+  /** Makes or heals a fault; may be repeated with the same token. */
   orderLinkFault(token: string, request: LinkFaultRequest): OrderAnswer {
     const answer = this.#cables.order(token, request);
     this.schedule();
@@ -267,8 +241,8 @@ export class Timekeeper {
   }
 
   /**
-   * Goes on, at most up to `limit` (exclusive) or to the first of the breaks, which are watched
-   * from the first instant on at which no partition is ahead of another.
+   * At most up to `limit` (exclusive) or to the first break; breaks are watched from the first
+   * instant on at which no partition is ahead of another.
    */
   resume(
     { limit = NEVER, breaks = [] }: { limit?: Time; breaks?: readonly Predicate[] } = {},
@@ -278,7 +252,7 @@ export class Timekeeper {
     else this.schedule();
   }
 
-  /** Moves the limit (exclusive) only. */
+  /** Exclusive. */
   moveLimit(limit: Time): void {
     this.#hold.limit = limit;
     this.schedule();
@@ -288,22 +262,18 @@ export class Timekeeper {
     this.#whenAtRest(() => this.#hold.level(this.#parts.members));
   }
 
-  /** The breaks at which the rack stops, and their hits. */
   get breaks(): Pick<Breaks, "all" | "hits" | "from"> {
     return this.#hold.breaks;
   }
 
-  /** See {@link standsAt}. */
   get standsAt(): Time | undefined {
     return standsAt(this.#parts.members);
   }
 
-  /** The earliest pending event of the rack; NEVER if there is none. */
   get next(): Time {
     return Math.min(...this.#parts.members.map((member) => effectiveNext(member)));
   }
 
-  /** Each partition's status, since when, and its next event. */
   why(): MemberStatus[] {
     const wallMs = this.#options.wallMs();
     if (!this.#isCurrent) this.#parts.horizons.refresh();
@@ -319,9 +289,7 @@ export class Timekeeper {
     }));
   }
 
-  /**
-   * Repeats possibly lost messages to every partition that has been running for longer than `ms`.
-   */
+  /** Repeats possibly lost messages to partitions that have been running for longer than `ms`. */
   repeat(ms: number): void {
     const wallMs = this.#options.wallMs();
     for (const member of this.#parts.members) {
@@ -331,7 +299,6 @@ export class Timekeeper {
     }
   }
 
-  /** Gives all possible grants. Called after every possible change. */
   schedule(): void {
     this.#isCurrent = false;
     if (this.#finished || this.#resting || this.#census.unknown > 0) return;
@@ -353,7 +320,7 @@ export class Timekeeper {
     this.#grantReady();
   }
 
-  /** Schedules after a report that changed only its partition and the receivers of its messages. */
+  /** After a report that changed only its partition and the receivers of its messages. */
   #scheduleAfter(member: Member, { sent }: Report): void {
     const { horizons, byName } = this.#parts;
     horizons.note([member, ...sent.map(([peer]) => byName.get(peer)!)]);
@@ -384,7 +351,7 @@ export class Timekeeper {
     this.#grants.give(member, { next, horizon, breaks });
   }
 
-  /** @returns whether there was a scripted power failure whose time has come. */
+  /** @returns whether a scripted power failure was due. */
   #carryOutFault(): boolean {
     const { horizons } = this.#parts;
     const { bound, isWatching } = this.#hold;
@@ -416,7 +383,7 @@ export class Timekeeper {
     this.#parts.out.finished(this.summary(next === NEVER ? "quiet" : "until"));
   }
 
-  /** The partitions' last reported progress; undefined until all have reported. */
+  /** Undefined until all have reported. */
   end(): ClockEnd | undefined {
     const { members, power } = this.#parts;
     if (this.#census.unknown > 0) return undefined;
@@ -450,15 +417,14 @@ export class Timekeeper {
 }
 
 /**
- * Asked until all have answered, a partition answers more than once: only its first answer counts,
- * later only the answer to its last grant.
+ * Asked until all have answered, a partition answers more than once: its first answer counts, later
+ * only that to its last grant.
  */
 function isExpected({ status, grants }: Member, report: Report): boolean {
   if (status === "unknown") return report.taken !== null;
   return status === "running" && report.grant === grants;
 }
 
-/** The instant before which all events are in a partition's digests; null if its life is over. */
 function reachedBy(member: Member): Time | null {
   if (member.status === "dead") return null;
   return spansDone(member) === 0 ? member.bootAt : member.reached;

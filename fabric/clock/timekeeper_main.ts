@@ -1,11 +1,9 @@
 /**
- * The timekeeper's process: `timekeeper_main.ts RUN_FILE [LANES_FILE]`. It keeps the time of a rack, with
- * a file of lanes also that of others (`lanes.ts`). For each it records the number of its starts
- * (`timekeeper.term`), power failures added to the plan (`planned.jsonl`), the reason why the run cannot
- * be replayed (`inexact.jsonl`), failures, returns and cable orders (`faults.jsonl`), and ordered programs
- * (`orders.jsonl`, their content in `orders/`). When it is stopped it writes the state that a replay has to
- * equal (`clock.json`). A resumed run begins with the recorded orders of another one, and stops at the
- * instant up to which it repeats that one.
+ * `timekeeper_main.ts RUN_FILE [LANES_FILE]`; with a file of lanes it keeps other racks' time, too
+ * (`lanes.ts`). It writes the number of its starts (`timekeeper.term`), power failures added to the
+ * plan (`planned.jsonl`), why the run cannot be replayed (`inexact.jsonl`), failures, returns and
+ * cable orders (`faults.jsonl`), ordered programs (`orders.jsonl`, `orders/`), and at its end the
+ * state that a replay has to equal (`clock.json`).
  */
 import { USERS } from "../bus/access.ts";
 import type { Bus } from "../bus/bus.ts";
@@ -48,7 +46,6 @@ function readJson<T>(path: string): T {
   return JSON.parse(Deno.readTextFileSync(path));
 }
 
-/** @param options.isLane the process may keep other racks' time, too. */
 function startClock(
   file: RunFile,
   { bus, isLane }: { readonly bus: Bus; readonly isLane: boolean },
@@ -93,17 +90,13 @@ function startClock(
   return { close: () => service.stop() };
 }
 
-/** A rack that is up for weeks does not fill the disk with ordered programs' content. */
+/** Against a full disk, in a rack that is up for weeks. */
 const CONTENT_MOST = 2 ** 30;
 
-/**
- * The ordered programs of a run. An accepted order has its room reserved, even if the disk fills up
- * later.
- */
+/** An accepted order has its room reserved, even if the disk fills up later. */
 class OrderRecord {
   readonly #file: string;
   readonly #folder: string;
-  /** Place and maximum length of each accepted order's line, by its number. */
   readonly #rooms = new Map<number, { readonly at: number; readonly length: number }>();
   readonly #settled: string;
   #bytes = 0;
@@ -114,7 +107,6 @@ class OrderRecord {
     this.#settled = `${directory}/orders.settled`;
   }
 
-  /** Orders that may not have been carried out; earlier ones may be very many. */
   read(): RecordedOrder[] {
     const { at, bytes } = JSON.parse(readIfThere(this.#settled) || NOTHING_SETTLED) as Settled;
     this.#bytes = bytes;
@@ -125,9 +117,8 @@ class OrderRecord {
   }
 
   /**
-   * @param before state of all earlier orders.
-   * @returns false beyond {@link CONTENT_MOST}.
-   * @throws RecordError
+   * @param before state of all earlier orders. @returns false beyond {@link CONTENT_MOST}. @throws
+   * RecordError
    */
   accept(order: RecordedOrder, before: OrdersBefore): boolean {
     if (before === "done") this.#settle();
@@ -141,7 +132,7 @@ class OrderRecord {
     return true;
   }
 
-  /** Writes an accepted order, in one piece. @throws RecordError */
+  /** In one piece. @throws RecordError */
   add(order: RecordedOrder): void {
     const room = this.#rooms.get(order.counter);
     if (room === undefined) return;
@@ -177,7 +168,6 @@ class OrderRecord {
 
 const BLANK = 0x20;
 
-/** Length of the record's part whose orders have been carried out, and of their content. */
 interface Settled {
   readonly at: number;
   readonly bytes: number;
@@ -185,14 +175,12 @@ interface Settled {
 
 const NOTHING_SETTLED = '{"at":0,"bytes":0}';
 
-/** Number of earlier starts of this run's timekeepers, which may be killed at any point of this. */
 function nextTerm(path: string): number {
   const term = Number(readIfThere(path));
   recorded(path, () => replaceFile(path, String(term + 1)));
   return term;
 }
 
-/** Files that could not be written at the last attempt. */
 const unwritten = new Set<string>();
 
 function leave(path: string, value: ClockEnd | Settled): void {
@@ -200,8 +188,7 @@ function leave(path: string, value: ClockEnd | Settled): void {
     replaceFile(path, JSON.stringify(value));
     unwritten.delete(path);
   } catch (error) {
-    // A full disk: a replay of this run has less to compare, a next timekeeper more to read.
-    // Reported once.
+    // A full disk: a replay has less to compare, a next timekeeper more to read. Reported once.
     if (!unwritten.has(path)) console.error(`Cannot write ${path}: ${(error as Error).message}`);
     unwritten.add(path);
   }

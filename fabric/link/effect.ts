@@ -1,23 +1,20 @@
-/** The effect of a cable's faults on a frame, as text and as data that identify it on arrival. */
+/** The effect of a cable's faults on a frame, as text, and as data that identify it on arrival. */
 import type { Frame } from "../node.ts";
 import { framesText, type LinkFaultPlan } from "../rack/plan/link_plan.ts";
 import { formatTime, type Time } from "../base/time.ts";
 import type { Fate } from "./fault.ts";
 
 export interface CableEffect {
-  /** One text for each kind of fault: `lost by the cable here (loss 3%)`. */
+  /** One for each kind of fault: `lost by the cable here (loss 3%)`. */
   readonly says: readonly string[];
   readonly copies: number;
-  /** The delay relative to a cable without faults; a held frame arrives even later. */
+  /** A held frame arrives even later. */
   readonly latePs: Time;
-  /** The arriving bytes, where they differ from those sent. */
   readonly damaged?: Uint8Array<ArrayBuffer>;
 }
 
-/** A frame that is sent into a cable that its sender knows to be cut. */
 export const CUT_OFF: CableEffect = { says: [lostText("cut")], copies: 0, latePs: 0 };
 
-/** `lost by the cable here (cut)` */
 export function lostText(cause: string): string {
   return `lost by the cable here (${cause})`;
 }
@@ -73,7 +70,7 @@ function holdText({ overtakenBy, holdPs }: Fate): string {
   }`;
 }
 
-/** The first byte that differs, counted from 0 as in Wireshark, and its bits. */
+/** The first byte that differs, from 0 as in Wireshark, and its bits. */
 function damageText(sent: Uint8Array, arrives: Uint8Array): string {
   const at = sent.findIndex((byte, i) => byte !== arrives[i]);
   if (at < 0) return "two faults flipped the same bit";

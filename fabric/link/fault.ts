@@ -1,8 +1,8 @@
 /**
- * Faults of one direction of a cable, at its sender: frames lost, damaged, duplicated, reordered,
- * delayed. Each draws from its own stream, named after fault, direction and life of the sender, as a
- * frame is passed to the transmitter: the result depends on neither packing nor other faults. None
- * makes a frame earlier, so the clock's lookahead stays valid.
+ * Faults of one direction of a cable, at its sender. Each draws from its own stream, named after
+ * fault, direction and life of the sender, as a frame is passed to the transmitter: the result
+ * depends on neither packing nor other faults. None makes a frame earlier: the lookahead stays
+ * valid.
  */
 import type { Frame } from "../node.ts";
 import { type LinkFaultCount, type LinkFaultPlan, opcodesOf } from "../rack/plan/link_plan.ts";
@@ -12,13 +12,11 @@ import { headOf } from "../wire/roce/packet.ts";
 import { frameOpcode, framePayload, sealFrame } from "../wire/roce/frame_peek.ts";
 import { copyOf } from "../base/slab.ts";
 
-/** Defaults of a held frame: the number of frames that overtake it, and its maximum wait. */
 const OVERTAKEN_BY = 3;
 const HOLD_PS: Time = 100_000_000;
 
 export interface DirectionOptions {
   readonly seed: number;
-  /** `a-rnic->tor`, or `leaf1->spine1#2`: unique in the rack. */
   readonly name: string;
 }
 
@@ -32,41 +30,35 @@ interface ActiveFault {
   hit: number;
 }
 
-/** A frame held back until others have overtaken it, or until a time. */
 export interface HeldFrame {
   readonly frame: Frame;
   readonly doubled: boolean;
   readonly number: number;
   readonly arrival: Time;
   readonly tailPs: Time;
-  /** The number of frames that have yet to overtake it; Infinity where only time counts. */
+  /** Frames that have yet to overtake it; Infinity where only time counts. */
   remaining: number;
 }
 
-/** Faults of one direction of a cable, with their state. */
 export interface DirectionFaults extends DirectionOptions {
-  /** By {@link LinkFaultPlan.id}. */
   readonly active: ActiveFault[];
   readonly heals: Time[];
   held: HeldFrame[];
-  /** When the last bit of the last frame arrives: the next frame begins no earlier. */
+  /** When the last frame's last bit arrives: the next frame begins no earlier. */
   lineFreeAt: Time;
-  /** Frames on the cable that were lost to a cut of both ways, by fault. */
+  /** Frames lost to a cut of both ways, by fault. */
   readonly cutOff: Map<number, number>;
-  /** The last result of {@link decideFate}. */
   readonly fate: Fate;
 }
 
-/** Faults of both directions of a cable, as one of its ends knows them. */
 export interface CableFaults {
   readonly leaving: DirectionFaults;
-  /** The other direction: only frames that a cut has lost before this end. */
+  /** Only frames that a cut has lost before this end. */
   readonly arriving: DirectionFaults;
 }
 
 export interface Fate {
   lost: boolean;
-  /** The frame itself, or a damaged copy. */
   frame: Frame;
   doubled: boolean;
   delayPs: Time;
@@ -74,7 +66,6 @@ export interface Fate {
   overtakenBy: number;
   /** With `overtakenBy`, the maximum wait; alone, the time that it is held; 0: not held. */
   holdPs: Time;
-  /** The faults that affected it, in the order of their numbers, for a capture. */
   struck: LinkFaultPlan[];
 }
 
@@ -100,7 +91,7 @@ export function createDirectionFaults(options: DirectionOptions): DirectionFault
   };
 }
 
-/** Adds a fault or a heal of this direction. The result is independent of the order of calls. */
+/** The result is independent of the order of calls. */
 export function addLinkFault(faults: DirectionFaults, plan: LinkFaultPlan, life: number): void {
   if (plan.action === "heal") {
     faults.heals.push(plan.at);
@@ -124,7 +115,6 @@ function streamOf({ seed, name }: DirectionOptions, fault: { id: number; life: n
   return rngFor(seed, `fault/${fault.id}/${name}/${fault.life}`);
 }
 
-/** The sender has power again: a new life starts with new random streams. */
 export function beginLife(faults: DirectionFaults, life: number): void {
   for (const fault of faults.active) {
     fault.rng = streamOf(faults, { id: fault.plan.id, life });
@@ -136,7 +126,7 @@ export function beginLife(faults: DirectionFaults, life: number): void {
   faults.cutOff.clear();
 }
 
-/** The effect on a frame that is passed to the transmitter now; valid until the next call. */
+/** Valid until the next call. */
 export function decideFate(faults: DirectionFaults, now: Time, frame: Frame): Fate {
   const { fate } = faults;
   fate.lost = false;
@@ -194,8 +184,8 @@ function strike({ plan, rng }: ActiveFault, fate: Fate): void {
 }
 
 /**
- * A copy with one flipped bit from the destination address to the ICRC: damage inside a device, as
- * the FCS turns damage on the cable into loss.
+ * From the destination address to the ICRC: damage inside a device, as the FCS turns damage on the
+ * cable into loss.
  */
 function withFlippedBit(frame: Frame, rng: Rng): Frame {
   const { length } = frame.bytes;
@@ -206,7 +196,7 @@ function withFlippedBit(frame: Frame, rng: Rng): Frame {
   return { kind: "frame", bytes };
 }
 
-/** A copy with one flipped bit in its payload, and a valid ICRC (V-08). */
+/** With a valid ICRC (V-08). */
 function withFlippedPayload(frame: Frame, rng: Rng): Frame {
   const payload = framePayload(frame.bytes);
   if (payload === undefined) return frame;
@@ -217,12 +207,10 @@ function withFlippedPayload(frame: Frame, rng: Rng): Frame {
   return { kind: "frame", bytes };
 }
 
-/** Counts a frame that was on the cable when it was cut. */
 export function countCutOff(faults: DirectionFaults, fault: number): void {
   faults.cutOff.set(fault, (faults.cutOff.get(fault) ?? 0) + 1);
 }
 
-/** Counters of each fault for this direction, since its sender has power. */
 export function faultCounts({ name, active, cutOff }: DirectionFaults): LinkFaultCount[] {
   return active.map(({ plan: { id }, seen, hit }) => ({
     fault: id,

@@ -1,7 +1,4 @@
-/**
- * One direction of a cable, at its sender: a transmitter that sends messages in sequence at the
- * cable's rate, and a latency. `fault.ts` adds the faults.
- */
+/** One direction of a cable, at its sender: a transmitter at the cable's rate, and a latency. */
 import { assert } from "../base/assert.ts";
 import type { Message } from "../node.ts";
 import { NEVER, type Time, transferTime } from "../base/time.ts";
@@ -9,12 +6,11 @@ import { lengthOf } from "../wire/roce/packet.ts";
 import { LEAST_COHERENT_BYTES } from "../wire/host_bus/coherent.ts";
 import { coherentBusBytes, LEAST_PCIE_BYTES, pcieWireBytes } from "../wire/host_bus/pcie.ts";
 
-/** Bytes on the wire beyond the captured frame: FCS, then preamble and gap. */
 const FCS_BYTES = 4;
 const PREAMBLE_AND_GAP_BYTES = 20;
-/** The minimum Ethernet frame, with FCS (IEEE 802.3 minFrameSize). */
+/** With FCS (IEEE 802.3 minFrameSize). */
 const LEAST_FRAME_BYTES = 64;
-/** Bytes that a cut-through switch needs: preamble and the headers that determine the port. */
+/** A cut-through switch needs the preamble and the headers that determine the port. */
 const HEAD_BYTES = 64;
 
 export interface LinkOptions {
@@ -23,19 +19,15 @@ export interface LinkOptions {
   readonly kind: "bus" | "network";
   /** Cut-through: the receiver acts on a frame's head, whose time {@link Link.arrival} is. */
   readonly headOnly: boolean;
-  /** The processor's coherent bus, whose messages are flits; absent: PCIe. */
   readonly attach?: "coherent" | undefined;
 }
 
-/** A transmitter. Sending leaves its result in the last three fields: it allocates no memory. */
 export interface Link extends LinkOptions {
-  /** Transmission time of a head; NEVER where the receiver waits for the tail. */
+  /** NEVER where the receiver waits for the tail. */
   readonly headPs: Time;
-  /** When the last message's last bit has left: the next message starts no earlier. */
   freeAt: Time;
-  /** When the receiver processes the last message: the arrival of its head or of its tail. */
   arrival: Time;
-  /** Time from `arrival` to the last bit: 0 unless the receiver acts on heads. */
+  /** From `arrival` to the last bit: 0 unless the receiver acts on heads. */
   tailPs: Time;
 }
 
@@ -51,7 +43,6 @@ export function createLink(options: LinkOptions): Link {
   return { latencyPs, bitsPerSecond, kind, headOnly, attach, ...state };
 }
 
-/** Bytes of the message on its cable. */
 export function wireBytes(message: Message, attach?: "coherent"): number {
   if (message.kind !== "frame") {
     return attach === undefined ? pcieWireBytes(message) : coherentBusBytes(message);
@@ -61,8 +52,8 @@ export function wireBytes(message: Message, attach?: "coherent"): number {
 }
 
 /**
- * Sends `message` at `departAt`, or when the previous one has left, whichever is later. The result
- * is in `link.arrival`, `link.tailPs` and `link.freeAt` until the next call. @returns `link`.
+ * At `departAt`, or when the previous message has left. @returns `link`, with the result in
+ * `arrival`, `tailPs` and `freeAt` until the next call.
  */
 export function transmit(link: Link, departAt: Time, message: Message): Link {
   const start = departAt > link.freeAt ? departAt : link.freeAt;
@@ -74,7 +65,7 @@ export function transmit(link: Link, departAt: Time, message: Message): Link {
   return link;
 }
 
-/** Minimum time from departure to arrival over all messages: the link's part of the lookahead. */
+/** From departure to arrival over all messages: the link's part of the lookahead. */
 export function leastDelay(link: LinkOptions): Time {
   const leastBytes = link.kind === "bus"
     ? link.attach === undefined ? LEAST_PCIE_BYTES : LEAST_COHERENT_BYTES

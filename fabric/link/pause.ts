@@ -1,5 +1,5 @@
 /**
- * Priority flow control of a port (IEEE 802.1Qbb, `rocev2.md` §3.9): pauses of its transmitter, and
+ * Priority flow control (IEEE 802.1Qbb, `rocev2.md` §3.9): pauses of a port's transmitter, and
  * those requested from the other end. The owner of the buffer decides when to request one.
  */
 import { NEVER, PS_PER_S, type Time } from "../base/time.ts";
@@ -13,11 +13,10 @@ import {
 
 export interface Pauses {
   readonly bitsPerSecond: number;
-  /** No frame of the priority starts before this time. */
+  /** By priority: no frame starts before this time. */
   readonly until: Float64Array;
   /** When the pause that ends at `until` began; NEVER without one. */
   readonly since: Float64Array;
-  /** Total time of finished pauses, over all priorities. */
   pastPs: Time;
 }
 
@@ -27,12 +26,12 @@ export function createPauses(bitsPerSecond: number): Pauses {
   return { bitsPerSecond, until, since, pastPs: 0 };
 }
 
-/** Duration of these quanta at this rate, rounded up. */
+/** Rounded up. */
 export function pauseTime(quanta: number, bitsPerSecond: number): Time {
   return Math.ceil(quanta * QUANTUM_BITS * PS_PER_S / bitsPerSecond);
 }
 
-/** Applies a received frame: a time replaces the current pause, 0 ends it. */
+/** A time replaces the current pause, 0 ends it. */
 export function takePfc(pauses: Pauses, now: Time, pfc: Pfc): void {
   for (let priority = 0; priority < PRIORITIES; priority++) {
     const quanta = pfc.quanta[priority];
@@ -55,12 +54,11 @@ export function isPaused(pauses: Pauses, priority: number, now: Time): boolean {
   return pauses.until[priority]! > now;
 }
 
-/** The link went down: the pauses end, as the peer that requested them is gone. */
+/** The link went down: the peer that requested the pauses is gone. */
 export function endPauses(pauses: Pauses, now: Time): void {
   takePfc(pauses, now, { sourceMac: 0, quanta: new Array(PRIORITIES).fill(0) });
 }
 
-/** Total time in pauses up to `now`, summed over priorities. */
 export function pausedTime(pauses: Pauses, now: Time): Time {
   let sum = pauses.pastPs;
   for (let priority = 0; priority < PRIORITIES; priority++) {
@@ -70,13 +68,11 @@ export function pausedTime(pauses: Pauses, now: Time): Time {
   return sum;
 }
 
-/** The pauses that a port has requested from the other end, repeated before they expire. */
 export interface PauseRequests {
   readonly sourceMac: number;
   readonly bitsPerSecond: number;
   /** Bit mask of priorities. */
   asked: number;
-  /** When to repeat the request; NEVER without one. */
   refreshAt: Time;
 }
 
@@ -84,7 +80,6 @@ export function createPauseRequests(sourceMac: number, bitsPerSecond: number): P
   return { sourceMac, bitsPerSecond, asked: 0, refreshAt: NEVER };
 }
 
-/** The frame that requests the longest possible pause of these priorities. */
 export function askPause(
   requests: PauseRequests,
   now: Time,
@@ -96,7 +91,6 @@ export function askPause(
   return encodePfc({ sourceMac, priorities: requests.asked, quanta: PAUSE_QUANTA_MAX });
 }
 
-/** The frame that resumes these priorities. */
 export function askResume(requests: PauseRequests, priorities: number): Uint8Array<ArrayBuffer> {
   requests.asked &= ~priorities;
   if (requests.asked === 0) requests.refreshAt = NEVER;

@@ -1,12 +1,12 @@
 /**
- * The digest of a run: a pair of 32-bit lanes for the events of each node in its order, combined by
- * name, so that it does not depend on how the rack was packed into processes.
+ * A pair of 32-bit lanes for each node's events in order, combined by name, so that packing has no
+ * effect.
  */
 import type { Event } from "./event_queue.ts";
 import type { Input } from "../node.ts";
 import { hashMessage, hashPlain } from "./message_hash.ts";
 
-/** State of one node's digest: plain numbers, so that it can be reported and resumed. */
+/** Plain numbers, so that it can be reported and resumed. */
 export interface NodeDigest {
   high: number;
   low: number;
@@ -17,7 +17,6 @@ export function emptyDigest(): NodeDigest {
   return { high: 0x6a09e667, low: 0xbb67ae85 | 0, events: 0 };
 }
 
-/** Adds one delivered event to the node's digest. */
 export function digestEvent(digest: NodeDigest, event: Event): void {
   const time = event.time;
   mix(digest, time >>> 0, Math.floor(time / 2 ** 32));
@@ -26,7 +25,7 @@ export function digestEvent(digest: NodeDigest, event: Event): void {
   digest.events++;
 }
 
-/** One step of two crossed multiply-rotate lanes (the mixer of MurmurHash3_x86_64's halves). */
+/** Two crossed multiply-rotate lanes (the mixer of MurmurHash3_x86_64's halves). */
 function mix(digest: NodeDigest, x: number, y: number): void {
   let high = digest.high ^ Math.imul(x, 0xcc9e2d51);
   let low = digest.low ^ Math.imul(y, 0x1b873593);
@@ -63,12 +62,11 @@ function textHash(text: string): number {
 
 const hex = (lane: number) => (lane >>> 0).toString(16).padStart(8, "0");
 
-/** A node's digest as 16 hexadecimal digits. */
+/** 16 hexadecimal digits. */
 export function digestText(digest: NodeDigest): string {
   return hex(digest.high) + hex(digest.low);
 }
 
-/** The digest of the rack from those of its nodes, in any order. */
 export function rackDigest(nodes: ReadonlyArray<readonly [name: string, digest: string]>): string {
   const digest = emptyDigest();
   for (const [name, text] of [...nodes].sort(([x], [y]) => (x < y ? -1 : x > y ? 1 : 0))) {

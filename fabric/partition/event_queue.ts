@@ -1,46 +1,45 @@
 /**
- * The total order of events: (time, kind, source, counter); the counter restarts at 0 with each life,
- * and later lives order after earlier ones. It depends on the models only, not on processes or the
- * bus, so a scenario and a seed give the same digest with any packing.
+ * The total order of events: (time, kind, source, counter); the counter restarts at 0 with each
+ * life, and later lives order after earlier ones. So a scenario and a seed give the same digest
+ * with any packing.
  */
 import { assert, fail } from "../base/assert.ts";
 import { NEVER, type Time } from "../base/time.ts";
 import type { Input } from "../node.ts";
 
 /**
- * The kinds of events, in their order within one instant: power goes off before it comes on, a cable
- * goes down or up before anything arrives over it, and everything arrives before a deadline.
+ * In their order within one instant: power goes off before it comes on, a cable goes down or up
+ * before anything arrives over it, and everything arrives before a deadline.
  */
 export const EVENT_KINDS = {
-  /** The node loses power: its current life has no event at this instant or later. */
+  /** The present life has no event at this instant or later. */
   powerOff: 0,
   powerOn: 1,
   link: 2,
-  /** An order from outside starts a program on a host. */
   run: 3,
   message: 4,
   wake: 5,
   /** A cable releases a held frame; no node is notified. */
   release: 6,
-  /** Bytes of SCM become durable with their value at the end of the instant; no node is notified. */
+  /**
+   * Bytes of SCM become durable with their value at the end of the instant; no node is notified.
+   */
   writeback: 7,
 } as const;
 
-/** One event of one node. `source` and `target` are node indexes of the rack's plan. */
 export interface Event {
   readonly time: Time;
   readonly kind: number;
   readonly source: number;
-  /** Counts the events that `source` has caused; unique per (source, life, kind). */
+  /** Events that `source` has caused; unique per (source, life, kind). */
   readonly counter: number;
   readonly target: number;
-  /** The lives of source and target: a node does not receive events for its earlier life. */
+  /** A node does not receive events for its earlier life. */
   readonly sourceLife: number;
   readonly targetLife: number;
   readonly input: Input;
 }
 
-/** An event that a node causes for itself in one of its lives. */
 export function ownEvent(
   node: number,
   life: number,
@@ -66,7 +65,7 @@ export function compareEvents(x: Event, y: Event): number {
   return order;
 }
 
-/** Children per heap node: four times fit into one or two cache lines. */
+/** Four times fit into one or two cache lines. */
 const ARITY = 4;
 const FIRST_CAPACITY = 64;
 /** Kind, source and counter as one whole number with the same order: 3 + 14 + 36 bits. */
@@ -74,21 +73,18 @@ const SOURCES_MAX = 2 ** 14;
 const COUNTERS_MAX = 2 ** 36;
 
 /**
- * A heap of events that rejects an event before the current time. Times and ranks are in separate
- * arrays, so that finding the first event touches no event object: in a large rack those have left
- * the CPU cache. Events keep their place in `#events`; the heap moves place numbers, which need no
- * write barrier of the garbage collector.
+ * It rejects an event before the current time. Times and ranks are in separate arrays, so that
+ * finding the first event touches no event object, which in a large rack has left the CPU cache.
+ * The heap moves places in `#events`: numbers need no write barrier of the garbage collector.
  */
 export class EventQueue {
   #times = new Float64Array(FIRST_CAPACITY);
   #ranks = new Float64Array(FIRST_CAPACITY);
-  /** Places in `#events`: first those in the heap, then the free ones. */
   #places = Int32Array.from({ length: FIRST_CAPACITY }, (_, place) => place);
   readonly #events: (Event | undefined)[] = [];
   #size = 0;
   #now: Time = 0;
 
-  /** The time of the first event; {@link NEVER} where there is none. */
   get nextTime(): Time {
     return this.#size === 0 ? NEVER : this.#times[0]!;
   }
@@ -132,7 +128,6 @@ export class EventQueue {
     places[at] = place;
   }
 
-  /** Removes the first event. The caller has checked {@link nextTime}. */
   pop(): Event {
     assert(this.#size > 0, "The event queue is empty");
     const place = this.#places[0]!;

@@ -1,7 +1,4 @@
-/**
- * Faulty cables at their ends in a partition: when frames are sent on, and how both ends detect a
- * cut. `link/fault.ts` decides the effect on single frames.
- */
+/** Cables at their ends: when frames are sent on, and how both ends detect a cut. */
 import {
   addLinkFault,
   createDirectionFaults,
@@ -24,7 +21,6 @@ export interface Passing {
   readonly tailPs: Time;
 }
 
-/** Adds a fault or a heal at one end of its cable. */
 export function addFaultAt(
   plan: RackPlan,
   at: { readonly localNode: LocalNode; readonly port: Port },
@@ -47,8 +43,8 @@ function isCutOfBoth({ action, direction }: LinkFaultPlan): boolean {
 }
 
 /**
- * The event by which a node detects that its cable is cut or restored, with the same delay as for a
- * peer without power; undefined where the node detects nothing. A cut of one way is silent.
+ * The delay is that for a peer without power; undefined where the node detects nothing: a cut of
+ * one way is silent.
  */
 export function cableChange(
   { localNode, number }: { readonly localNode: LocalNode; readonly number: number },
@@ -65,8 +61,8 @@ export function cableChange(
 }
 
 /**
- * The link changes that a node finds at power-on: cables that are cut, or whose peer has no power;
- * on a host bus, that there is no card yet, or no host.
+ * Cables that are cut, or whose peer has no power; on a host bus, that there is no card yet, or no
+ * host.
  */
 export function foundAtPowerOn(localNode: LocalNode, time: Time): Event[] {
   return localNode.ports.flatMap((port, number) => {
@@ -77,8 +73,8 @@ export function foundAtPowerOn(localNode: LocalNode, time: Time): Event[] {
 }
 
 /**
- * Applies a cut or heal from before a partition had power, together with those before it in
- * `history`. They may be added in any order.
+ * From before a partition had power, together with those before it in `history`. They may be added
+ * in any order.
  */
 export function recallChange(
   history: Map<Port, Event[]>,
@@ -93,10 +89,9 @@ export function recallChange(
 }
 
 /**
- * Sends a frame that the transmitter of `port` has just accepted over a faulty cable: `post` sends
- * the frames that arrive, including released ones.
- * @param sent.number the number of the frame, for the case that it is held.
- * @returns the deadline at which a held frame is released; undefined where it is not held.
+ * `post` sends the frames that arrive, including released ones.
+ * @param sent.number of the frame, for the case that it is held.
+ * @returns the deadline of a held frame's release; else undefined.
  */
 export function sendThrough(
   port: Port,
@@ -124,7 +119,7 @@ export function sendThrough(
   return undefined;
 }
 
-/** Schedules the arrival of a frame, or two, behind all sent before; not before `arrival`. */
+/** Behind all sent before; not before `arrival`. */
 function putOnLine(
   { link, faults }: Port,
   { frame, doubled, arrival, tailPs }: Pick<HeldFrame, "frame" | "doubled" | "arrival" | "tailPs">,
@@ -141,7 +136,6 @@ function putOnLine(
   leaving.lineFreeAt = endPs;
 }
 
-/** The frame just sent has overtaken all held frames. */
 function overtake(port: Port, post: (passing: Passing) => void): void {
   const { leaving } = port.faults!;
   const { held } = leaving;
@@ -151,7 +145,6 @@ function overtake(port: Port, post: (passing: Passing) => void): void {
   for (const each of held) if (each.remaining <= 0) putOnLine(port, each, post);
 }
 
-/** Sends a held frame at its deadline, unless it was released before. */
 export function releaseHeld(
   localNode: LocalNode,
   release: Pick<Event, "time" | "counter">,
@@ -168,7 +161,6 @@ export function releaseHeld(
   }
 }
 
-/** Fault counters for frames that the node sent, and for those lost to a cut before they arrived. */
 export function countsOf(localNode: LocalNode): LinkFaultCount[] {
   return localNode.ports.flatMap((port) => {
     const faults = port?.faults;

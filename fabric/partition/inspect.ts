@@ -1,4 +1,3 @@
-/** The state of a partition's devices between two spans, for observers. */
 import type { HostLoss, OperationFigures, RnicInspection } from "../inspection.ts";
 import type { NodeKind, UnfinishedProgram } from "../node.ts";
 import type { RackPlan } from "../rack/plan/plan.ts";
@@ -7,7 +6,7 @@ import type { LocalNode } from "./local_node.ts";
 
 /** The answer to `control.inspect-<partition>`. */
 export interface PartitionInspection {
-  /** Every event of the partition before this has happened, and none later. */
+  /** Every event before this has happened, and none later. */
   readonly reachedPs: Time;
   readonly devices: readonly DeviceInspection[];
 }
@@ -16,39 +15,30 @@ export interface PartitionInspection {
 export interface DeviceInspection {
   readonly node: string;
   readonly kind: NodeKind;
-  /** The number of its present or last life, from 0. */
   readonly life: number;
   readonly hasPower: boolean;
   readonly counters: Readonly<Record<string, number>>;
   readonly ports: readonly PortInspection[];
-  /** Programs that have not ended: the reason, begin and line of each one's wait. */
   readonly programs: readonly UnfinishedProgram[];
-  /** For an RNIC with power. */
+  /** With power. */
   readonly rnic?: RnicInspection;
-  /** For a host with power: its programs' measurements. */
   readonly operations?: readonly OperationFigures[];
-  /** For a host with power, if requested. */
+  /** If requested. */
   readonly loss?: HostLoss;
 }
 
 export interface PortInspection {
   readonly port: number;
-  /** The device at the other end. */
   readonly peer: string;
-  /** Whether messages reach the peer: it has power and the cable is whole. */
   readonly up: boolean;
-  /** When all sent messages have left; in the past if the transmitter is idle. */
   readonly busyUntilPs: Time;
 }
 
 export interface InspectOptions {
-  /** Only this device; absent: all of the partition. */
   readonly node?: string;
-  /** Also the loss by a power failure: it examines all of a host's cache. */
   readonly loss?: boolean;
 }
 
-/** Has no effect on the run. */
 export function inspectNode(
   { name, index, node, life, ports }: LocalNode,
   { plan, loss }: { readonly plan: RackPlan; readonly loss: boolean },

@@ -1,4 +1,3 @@
-/** The state of a node in its partition: its lives, its counters, and its ends of cables. */
 import { assert } from "../base/assert.ts";
 import type { NodeDigest } from "./digest.ts";
 import type { CableFaults } from "../link/fault.ts";
@@ -13,7 +12,6 @@ import type { Time } from "../base/time.ts";
 export interface LocalNode {
   readonly name: string;
   readonly index: number;
-  /** Index among this partition's deadlines. */
   readonly slot: number;
   readonly ports: readonly (Port | undefined)[];
   readonly outputs: Outputs;
@@ -25,37 +23,31 @@ export interface LocalNode {
   lifeCut: number;
   messages: number;
   wakes: number;
-  /** Number of held frames. */
+  /** Held frames. */
   releases: number;
 }
 
 export interface Port {
   readonly link: Link;
-  /** Time until the other end detects that this one lost or got power. */
+  /** Until the other end detects that this one lost or got power. */
   readonly noticePs: Time;
-  /** Time until this end detects that the cable was cut or restored. */
   readonly carrierPs: Time;
-  /** Index of the cable in the plan, and which of its ends this is. */
   readonly cable: number;
   readonly end: "a" | "b";
   readonly peerIndex: number;
   readonly peerPort: number;
   /** Undefined where the other end is in this partition. */
   readonly peerPartition: string | undefined;
-  /** Whether messages reach the peer: the peer has power and the cable is whole. */
   up: boolean;
   peerUp: boolean;
-  /** The fault that cut the cable, if this end has detected one. */
   cutBy: number | undefined;
-  /** Faults of the cable; undefined until the first. */
+  /** Undefined until the first. */
   faults: CableFaults | undefined;
-  /** Time of the last change of `peerUp`. */
+  /** Of `peerUp`. */
   changedAt: Time;
-  /** The life of the peer to which this end is connected. */
   peerLife: number;
 }
 
-/** The ends of a node's cables, by port number; undefined where a port has none. */
 export function portsOf(
   rack: {
     readonly plan: RackPlan;
@@ -89,7 +81,7 @@ export function portsOf(
   return ports;
 }
 
-/** Applies an event of the peer or of the cable. @returns whether the node receives it. */
+/** @returns whether the node receives the event. */
 export function changeLink(localNode: LocalNode, event: Event): boolean {
   const { input, counter } = event;
   assert(input.kind === "link", "Only link events change links");
@@ -103,7 +95,6 @@ export function changeLink(localNode: LocalNode, event: Event): boolean {
     // Over a cut cable the node detects no change of the peer.
     return port.cutBy === undefined;
   }
-  // The state of the cable at power-on.
   if (counter < CABLE_COUNTERS) return !port.up;
   // A cut while the link is down, or a heal that leaves it down, changes nothing for the node.
   const was = port.up;
@@ -112,7 +103,7 @@ export function changeLink(localNode: LocalNode, event: Event): boolean {
   return port.up !== was;
 }
 
-/** Updates `up` after a change. Held frames are lost when the link goes down. */
+/** Held frames are lost when the link goes down. */
 function noteCarrier(port: Port): void {
   port.up = port.peerUp && port.cutBy === undefined;
   if (!port.up && port.faults !== undefined) port.faults.leaving.held = [];
@@ -120,7 +111,7 @@ function noteCarrier(port: Port): void {
 
 const CABLE_COUNTERS = 2 ** 16;
 
-/** Counter of the event by which a node detects the begin of a fault or, for a heal, its end. */
+/** Of the begin of a fault or, for a heal, of its end. */
 export function cableCounter(fault: number, port: number): number {
   return (fault + 1) * CABLE_COUNTERS + port;
 }
@@ -129,7 +120,6 @@ function faultOfCounter(counter: number): number {
   return Math.floor(counter / CABLE_COUNTERS) - 1;
 }
 
-/** The event by which one end of a cable detects that the other end lost or got power. */
 export function noticeOf(change: LinkChange): Event {
   const { at, source, target, sourceLife, port, up } = change;
   return {

@@ -1,6 +1,6 @@
 /**
- * A 32-bit hash of a message's content, for the run's digest: buffers, offsets and the order of an
- * object's keys have no effect. Not cryptographic.
+ * Of a message's content, for the digest: buffers, offsets and the order of an object's keys have
+ * no effect. Not cryptographic.
  */
 import { assert } from "../base/assert.ts";
 import { finish, hashBytes, mix, PRIME1, PRIME4 } from "../base/hash.ts";
@@ -11,15 +11,14 @@ import type { PcieMessage } from "../wire/host_bus/pcie.ts";
 import { type FieldSink, writeRegion } from "../wire/host_bus/region_codec.ts";
 import type { RegionMessage } from "../wire/host_bus/region_messages.ts";
 
-/** Content hash of a message, a signed 32-bit integer; a frame keeps its hash. */
+/** A signed 32-bit integer; a frame keeps its hash. */
 export function hashMessage(message: Message): number {
   if (message.kind === "frame") return message.hash ??= hashFrame(message) | 0;
   return hashPcie(message) | 0;
 }
 
 /**
- * Hashes a packet's values, which determine the ICRC; for other frames, such as damaged ones, all
- * bytes.
+ * A packet's values, which determine the ICRC; for other frames, such as damaged ones, all bytes.
  */
 function hashFrame(frame: Frame): number {
   const { packet, head } = frame;
@@ -27,7 +26,7 @@ function hashFrame(frame: Frame): number {
   return finish(mix(hashBytes(head, PRIME1), hashData(packet.payload)));
 }
 
-/** Hashes the bytes alone, so that later messages with them need not hash them again. */
+/** The bytes alone, so that later messages with them need not hash them again. */
 function hashData(data: Uint8Array): number {
   return hashBytes(data, PRIME4);
 }
@@ -87,8 +86,7 @@ function hashPcie(message: PcieMessage): number {
 }
 
 /**
- * Equals {@link mixPlain} of its fields' array; region messages are frequent, and an array would
- * cost more.
+ * Equals {@link mixPlain} of its fields' array, without the array: region messages are frequent.
  */
 function hashRegion(message: RegionMessage): number {
   regionHash = 15;
@@ -120,7 +118,6 @@ const REGION_HASH: FieldSink = {
   },
 };
 
-/** Equals {@link mixPlain} of a number and bytes. */
 function mixField(hash: number, value: number): number {
   return mixNumber(mix(hash, 1), value);
 }
@@ -165,7 +162,6 @@ function hashCoherent(message: CoherentMessage): number {
   }
 }
 
-/** Content hash of plain data, byte strings included: an integer in [0, 2^32). */
 export function hashPlain(value: unknown): number {
   return finish(mixPlain(9, value));
 }

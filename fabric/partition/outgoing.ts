@@ -1,4 +1,3 @@
-/** Outputs of the nodes of a partition: messages over cables, notices of power lost or gained. */
 import { fail } from "../base/assert.ts";
 import { releaseHeld, sendThrough } from "./faulty_cable.ts";
 import { countCutOff } from "../link/fault.ts";
@@ -15,11 +14,9 @@ export interface Departure {
 
 export interface OutgoingOptions {
   readonly queue: EventQueue;
-  /** Minimum delay in ps from another partition back to this one. */
   readonly returnDelay: (partition: string) => Time;
 }
 
-/** No node receives a release, so its input is a dummy. */
 const RELEASE_INPUT: Input = { kind: "wake" };
 
 export class Outgoing {
@@ -27,7 +24,6 @@ export class Outgoing {
   limit: Time = NEVER;
   /** Events must wait from the arrival of sent messages on, not from that of their answers. */
   isNarrow = false;
-  /** The time of the current step; the partition sets it before each step. */
   now: Time = 0;
   readonly #queue: EventQueue;
   readonly #returnDelay: (partition: string) => Time;
@@ -38,14 +34,13 @@ export class Outgoing {
     this.#returnDelay = returnDelay;
   }
 
-  /** Events sent to other partitions since the last call, in the order of sending. */
   takeDepartures(): Departure[] {
     const departures = this.#departures;
     this.#departures = [];
     return departures;
   }
 
-  /** Passes a message to the transmitter of a port. @returns when it is free again, in ps. */
+  /** @returns when the transmitter is free again, in ps. */
   send(localNode: LocalNode, number: number, message: Message, departAt: Time): Time {
     const port = localNode.ports[number];
     if (port === undefined) fail(`${localNode.name} has no port ${number}`);
@@ -71,7 +66,6 @@ export class Outgoing {
     });
   }
 
-  /** Notifies the peers of a node's cables that it lost or got power. */
   announce(localNode: LocalNode, time: Time, up: boolean): void {
     for (const port of localNode.ports) {
       if (port === undefined) continue;

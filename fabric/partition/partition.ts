@@ -1,6 +1,6 @@
 /**
- * A partition: some nodes of the rack, one event queue, and the ends of their cables. The one loop
- * that drives every kind of node is {@link Partition.advance}. No clock, no I/O, no async.
+ * Some nodes of the rack, one event queue, and the ends of their cables. No clock, no I/O, no
+ * async.
  */
 import { assert, fail } from "../base/assert.ts";
 import {
@@ -34,25 +34,21 @@ import { type Event, EVENT_KINDS, EventQueue, ownEvent } from "./event_queue.ts"
 import { Deadlines } from "../base/deadlines.ts";
 import { NEVER, type Time } from "../base/time.ts";
 
-/** Creates a node for life number `life`. `unsaved`: durable writes not yet collected. */
 export type CreateNode = (name: string, life: number, unsaved: readonly DurableWrite[]) => Node;
 
 export interface PartitionOptions {
   readonly plan: RackPlan;
   readonly nodes: readonly string[];
-  /** Node name → partition name, for every node of the plan. */
   readonly partitionOf: ReadonlyMap<string, string>;
-  /** Creates a node, at its first power-on and at each later one. */
   readonly create: CreateNode;
-  /** Whether this partition executes the plan's power failures; else the supervisor does. */
   readonly scriptedFaults: boolean;
-  /** Minimum delay in ps from another partition back to this one, for the limit in `advance`. */
+  /** In ps from another partition back to this one, for the limit in `advance`. */
   readonly returnDelay: (partition: string) => Time;
   readonly onTrace?: (time: Time, node: string, step: TraceStep) => void;
-  /** Whether `onTrace` takes steps at the moment; default: always. It has no effect on the run. */
+  /** `onTrace` takes steps at the moment; default: always. It has no effect on the run. */
   readonly isTraced?: () => boolean;
   readonly onReport?: (time: Time, node: string, topic: string, value: unknown) => void;
-  /** Receives audit records at once: see `audit.ts`. */
+  /** See `audit.ts`. */
   readonly onAudit?: OnAudit;
   readonly observer?: Observer;
 }
@@ -67,15 +63,13 @@ export interface Advance {
 
 export interface AdvanceOptions {
   /**
-   * Called with each trace step; where it returns true, the instant is the last. With it, nothing
-   * happens from the arrival of what was sent to another partition on, so that none that stops as
-   * soon is overtaken.
+   * Where it returns true, the instant is the last. With it, nothing happens from the arrival of
+   * what was sent to another partition on: none that stops as soon is overtaken.
    */
   readonly stopOn?: ((node: string, step: TraceStep) => boolean) | undefined;
   readonly eventsMost?: number;
 }
 
-/** A program that has not ended, in the form of a result's report. */
 export interface UnfinishedReport {
   readonly time: Time;
   readonly node: string;
@@ -92,7 +86,6 @@ export class Partition {
   readonly #options: PartitionOptions;
   readonly #observer: Observer | undefined;
   readonly #indexOf: ReadonlyMap<string, number>;
-  /** Cuts and heals of cables from before this partition had power. */
   readonly #cableHistory = new Map<Port, Event[]>();
   /** Wakes are never queued, so all share one event object. */
   readonly #wakeEvent: { -readonly [Field in keyof Event]: Event[Field] } = ownEvent(0, 0, {
@@ -102,7 +95,6 @@ export class Partition {
     input: { kind: "wake" },
   });
   #bootAt: Time = 0;
-  /** Durable bytes of hosts that lost power since the last {@link takeDurable}. */
   readonly #unsaved = new Map<string, DurableWrite[]>();
   #reached: Time = 0;
   #horizon: Time = 0;
@@ -130,7 +122,6 @@ export class Partition {
     return this.#outgoing.now;
   }
 
-  /** The time of the last event processed, including events for nodes without power. */
   get ran(): Time {
     return Math.max(this.#outgoing.now, this.#queue.now);
   }
@@ -148,7 +139,6 @@ export class Partition {
     return this.#events;
   }
 
-  /** Applies power to all nodes; `lives` has their life numbers and earlier digests. */
   powerOn(time: Time, lives: ReadonlyMap<string, { life: number; digest?: NodeDigest }>): void {
     this.#bootAt = time;
     const { nodes, plan, scriptedFaults } = this.#options;
@@ -173,19 +163,17 @@ export class Partition {
     for (const event of writebackEvents(own, this.#indexOf)) this.#queue.push(event);
   }
 
-  /** Records a change of a cable from before this partition had power. */
   noteLink(event: Event): void {
     const localNode = this.#localNodes.get(event.target);
     const port = event.input.kind === "link" ? localNode?.ports[event.input.port] : undefined;
     if (port !== undefined && event.time > port.changedAt) changeLink(localNode!, event);
   }
 
-  /** Queues an event from outside (another partition, the timekeeper). */
   accept(event: Event): void {
     this.#queue.push(event);
   }
 
-  /** Adds a fault of a cable at its ends here, once; its instant must not have been processed. */
+  /** At its ends here, once; its instant must not have been processed. */
   addLinkFault(fault: LinkFaultPlan): void {
     for (const localNode of this.#localNodes.values()) {
       for (const [number, port] of localNode.ports.entries()) {
@@ -207,10 +195,7 @@ export class Partition {
     );
   }
 
-  /**
-   * Starts a program on a host of this partition at `time`. `counter` is unique in the run.
-   * @param order.life of the host; absent: its present one.
-   */
+  /** `counter` is unique in the run. @param order.life of the host; absent: its present one. */
   run(
     host: string,
     order: { time: Time; counter: number; program: ProgramPlan; life?: number },
@@ -222,8 +207,8 @@ export class Partition {
   }
 
   /**
-   * Processes the events before `horizon`, up to the first instant at which a peer could answer a
-   * message sent meanwhile, or including the instant of a trace step that satisfies `stopOn`.
+   * Up to the first instant at which a peer could answer a message sent meanwhile, or including the
+   * instant of a trace step that satisfies `stopOn`.
    * @param options.eventsMost also stops at the first instant after this many events.
    */
   advance(horizon: Time, { stopOn, eventsMost = Infinity }: AdvanceOptions = {}): Advance {
@@ -255,12 +240,10 @@ export class Partition {
     return { events: this.#events - before, reached: this.#reached };
   }
 
-  /** Events sent to other partitions since the last call, in the order of sending. */
   takeDepartures(): Departure[] {
     return this.#outgoing.takeDepartures();
   }
 
-  /** Bytes that became durable since the last call, for each host of the partition. */
   takeDurable(visit: (host: string, writes: DurableWrite[]) => void): void {
     for (const localNode of this.#localNodes.values()) this.#saveDurable(localNode, this.#reached);
     for (const [host, writes] of this.#unsaved) visit(host, writes);
@@ -275,12 +258,10 @@ export class Partition {
     else for (const write of writes) unsaved.push(write);
   }
 
-  /** Digest state by node, with which a later life continues (see {@link powerOn}). */
   digestStates(): [name: string, digest: NodeDigest][] {
     return [...this.#localNodes.values()].map(({ name, digest }) => [name, { ...digest }]);
   }
 
-  /** Counters of every node that has power. */
   statistics(): Record<string, Record<string, number>> {
     const all: Record<string, Record<string, number>> = {};
     for (const { name, node } of this.#localNodes.values()) {
@@ -289,7 +270,7 @@ export class Partition {
     return all;
   }
 
-  /** The devices' state at {@link Advance.reached}. Has no effect on the run. */
+  /** At {@link Advance.reached}. Has no effect on the run. */
   inspect({ node, loss = false }: InspectOptions = {}): PartitionInspection {
     const { plan } = this.#options;
     const chosen = [...this.#localNodes.values()].filter(({ name }) => name === (node ?? name));
@@ -297,7 +278,6 @@ export class Partition {
     return { reachedPs: this.#reached, devices };
   }
 
-  /** A report for each program that has not ended. */
   unfinished(): UnfinishedReport[] {
     return [...this.#localNodes.values()].flatMap(({ name, node }) =>
       (node?.unfinished?.() ?? []).map((value) => ({
@@ -309,10 +289,7 @@ export class Partition {
     );
   }
 
-  /**
-   * Resources held when no event is left: see {@link Node.heldAtRest}. Texts begin with the
-   * device's name.
-   */
+  /** When no event is left: see {@link Node.heldAtRest}. Texts begin with the device's name. */
   heldAtRest(): HeldThing[] {
     return [...this.#localNodes.values()].flatMap(({ name, node }) =>
       (node?.heldAtRest?.() ?? []).map(({ kind, text }) => ({ kind, text: `${name}: ${text}` }))
@@ -324,7 +301,7 @@ export class Partition {
     if (localNode === undefined) fail(`Event for node ${event.target}, which does not live here`);
     if (event.kind === EVENT_KINDS.powerOn) return this.#applyPower(localNode, event);
     if (event.kind === EVENT_KINDS.powerOff) return this.#cutPower(localNode, event);
-    // The state of a cable is kept for a node without power, too: the node finds it at power-on.
+    // Also for a node without power, which finds the state at power-on.
     if (event.input.kind === "link") {
       if (!changeLink(localNode, event)) return;
     } else if (event.targetLife !== localNode.life && event.kind !== EVENT_KINDS.writeback) return;
@@ -409,7 +386,6 @@ export class Partition {
     this.#step(localNode, node, event);
   }
 
-  /** Also ends a life that was to begin at this instant. */
   #cutPower(localNode: LocalNode, event: Event): void {
     this.#outgoing.now = event.time;
     localNode.life = event.targetLife;

@@ -1,12 +1,11 @@
-/** Power changes of a partition's nodes and early write-backs of their SCM, as events of its queue. */
+/** Power changes of nodes and early write-backs of their SCM, as events of the queue. */
 import { assert } from "../base/assert.ts";
 import type { FaultPlan, WritebackPlan } from "../rack/plan/plan.ts";
 import { type Event, EVENT_KINDS, ownEvent } from "./event_queue.ts";
 import type { Time } from "../base/time.ts";
 
 /**
- * The plan's power failures and returns for the nodes of a partition. A later process skips those
- * planned before its start.
+ * A later process skips those planned before its start.
  * @param begun the life in which each node begins, at `bootAt`.
  */
 export function scriptedPower(
@@ -33,7 +32,7 @@ export function scriptedPower(
   return events;
 }
 
-/** Events by which bytes of hosts' SCM become durable early, independent of the host's life. */
+/** Independent of the host's life. */
 export function writebackEvents(
   writebacks: readonly WritebackPlan[],
   indexOf: ReadonlyMap<string, number>,

@@ -1,6 +1,6 @@
 /**
- * A whole rack in one process, without a bus: for tests, sweeps and `--pack all`. Nodes and order
- * of events are the same, so the digest equals that of a run with fifty processes.
+ * A whole rack in one process, without a bus: for tests, sweeps and `--pack all`. The digest equals
+ * that of a run with fifty processes.
  */
 import { digestText, rackDigest } from "./digest.ts";
 import type { DurableWrite, HeldThing } from "../node.ts";
@@ -10,19 +10,16 @@ import type { ProgramPlan } from "../rack/plan/plan.ts";
 import type { LinkFaultCount } from "../rack/plan/link_plan.ts";
 import { NEVER, PS_PER_US, type Time } from "../base/time.ts";
 
-/** The spans of the observer are slices of the run, counted from 0. */
 export interface SimulatorOptions extends
   Pick<
     PartitionOptions,
     "plan" | "create" | "onTrace" | "onReport" | "onAudit" | "observer"
   > {
-  /** Receives the bytes that become durable on a host, in order. */
+  /** In order. */
   readonly onDurable?: (host: string, writes: DurableWrite[]) => void;
-  /** Ordered programs, in a repeated run. */
   readonly orders?: readonly SimulatedOrder[];
 }
 
-/** A program that starts on a host at `time`, in that life of the host. */
 export interface SimulatedOrder {
   readonly time: Time;
   readonly host: string;
@@ -33,7 +30,7 @@ export interface SimulatedOrder {
 
 const ALL = "all";
 
-/** Interval at which durable bytes are collected, so that they do not accumulate. */
+/** Durable bytes are collected so often that they do not accumulate. */
 const SLICE_PS = 100 * PS_PER_US;
 
 export class Simulator {
@@ -55,12 +52,11 @@ export class Simulator {
     for (const order of options.orders ?? []) this.order(order);
   }
 
-  /** Starts a program at an instant that has not been processed. */
   order({ host, ...order }: SimulatedOrder): void {
     this.#partition.run(host, order);
   }
 
-  /** Processes events before `until` and the plan's own end. @returns their number. */
+  /** Up to `until` and the plan's own end. @returns the number of events. */
   run(until: Time = NEVER): number {
     const end = Math.min(until, this.#options.plan.until ?? NEVER);
     const { onDurable, observer } = this.#options;
@@ -104,22 +100,20 @@ export class Simulator {
     return this.#partition.statistics();
   }
 
-  /** The devices' state. Has no effect on the run. */
   inspect(): readonly DeviceInspection[] {
     return this.#partition.inspect().devices;
   }
 
-  /** The programs that have not ended; see `Node.unfinished`. */
+  /** See `Node.unfinished`. */
   unfinished(): UnfinishedReport[] {
     return this.#partition.unfinished();
   }
 
-  /** Resources held at the end, as {@link Partition.heldAtRest}; none while an event is left. */
+  /** As {@link Partition.heldAtRest}; none while an event is left. */
   heldAtRest(): HeldThing[] {
     return this.next === NEVER ? this.#partition.heldAtRest() : [];
   }
 
-  /** Effects of cable faults, by fault and direction. */
   linkFaultCounts(): LinkFaultCount[] {
     return this.#partition.linkFaultCounts();
   }

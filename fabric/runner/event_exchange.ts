@@ -1,7 +1,3 @@
-/**
- * Events to and from other partitions on the bus: publishes, receives, sends again what a peer misses,
- * requests what is missing here. `runner.ts` decides when.
- */
 import { nodeIndexes } from "../rack/plan/cabling.ts";
 import type { Bus } from "../bus/bus.ts";
 import { encodeSealed } from "../bus/codec.ts";
@@ -18,25 +14,20 @@ export interface EventExchangeOptions {
   readonly partition: string;
   readonly nodes: readonly string[];
   readonly plan: RackPlan;
-  /** Node name → partition name, for every node of the plan. */
   readonly partitionOf: ReadonlyMap<string, string>;
   readonly bus: Pick<Bus, "publish" | "maxPayload">;
 }
 
-/** Number of events that a partition has to have of an incarnation of a peer. */
 export type Expected = readonly [peer: string, incarnation: number, count: number];
 
 export class EventExchange {
   readonly buffer = new ResendBuffer();
   readonly #options: EventExchangeOptions;
-  /** Subject of messages to each neighbour, and neighbour by the subject of messages from it. */
   readonly #subjects = new Map<string, string>();
   readonly #peers = new Map<string, string>();
-  /** Neighbour by the subject of its repeated requests. */
   readonly #askers = new Map<string, string>();
-  /** Number of a neighbour's consecutive requests for events never sent. */
+  /** A neighbour's consecutive requests for events never sent. */
   readonly #impossible = new Map<string, number>();
-  /** By the end of a cable here, as {@link endKey}: the far node, and its partition. */
   readonly #farEnds = new Map<number, { readonly node: number; readonly peer: string }>();
 
   constructor(options: EventExchangeOptions) {
@@ -56,12 +47,10 @@ export class EventExchange {
     }
   }
 
-  /** Subjects of neighbours' messages: {@link receive} and {@link sendAgain} take them. */
   get subjects(): { readonly wire: Iterable<string>; readonly again: Iterable<string> } {
     return { wire: this.#peers.keys(), again: this.#askers.keys() };
   }
 
-  /** Publishes a span's events, and keeps them until they are confirmed. */
   publish(incarnation: number, departures: readonly Departure[]): void {
     for (const [to, sent] of Map.groupBy(departures, (departure) => departure.to)) {
       const events = sent.map(({ event }) => event);
@@ -71,7 +60,6 @@ export class EventExchange {
     }
   }
 
-  /** Publishes events in batches within the bus's largest payload. */
   #publishEvents(to: string, batch: WireBatch): void {
     const { bus } = this.#options;
     const { incarnation, first, events } = batch;
@@ -85,7 +73,7 @@ export class EventExchange {
     this.#publishEvents(to, { incarnation, first: first + half, events: events.slice(half) });
   }
 
-  /** Takes in a neighbour's batch. @returns whether it was one of events for this partition. */
+  /** @returns whether it was a batch of events for this partition. */
   receive(payload: Uint8Array, subject: string): boolean {
     const peer = this.#peers.get(subject);
     const batch = batchFromBytes(payload);
@@ -95,14 +83,12 @@ export class EventExchange {
     return true;
   }
 
-  /** Whether the event came over a cable from that neighbour, and from the node at its far end. */
   #isFrom(peer: string, { source, target, input }: Event): boolean {
     if (input.kind !== "message" && input.kind !== "link") return false;
     const far = this.#farEnds.get(endKey(target, input.port));
     return far?.node === source && far.peer === peer;
   }
 
-  /** Asks peers for their missing events. */
   askFor(missing: readonly Expected[]): void {
     const { bus, run, partition } = this.#options;
     for (const [peer, incarnation, count] of missing) {
@@ -113,9 +99,7 @@ export class EventExchange {
   }
 
   /**
-   * Sends a peer its missing events of `incarnation`.
-   * @returns whether the request was well formed, and for existing messages.
-   * @throws ForgeryError
+   * @returns whether the request was well formed, and for existing messages. @throws ForgeryError
    */
   sendAgain(
     value: unknown,

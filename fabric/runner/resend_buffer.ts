@@ -1,7 +1,6 @@
 /**
- * Counts events to and from other partitions. NATS delivers at most once and reports no loss, so the
- * events of a pair are numbered: the sender keeps each until the timekeeper confirms that it was
- * taken, the receiver requests missing ones.
+ * NATS delivers at most once and reports no loss, so a pair's events are numbered: the sender keeps
+ * each until the timekeeper confirms that it was taken, the receiver requests missing ones.
  */
 import type { Event } from "../partition/event_queue.ts";
 import { NEVER, type Time } from "../base/time.ts";
@@ -10,7 +9,6 @@ import type { WireBatch } from "./wire_batch.ts";
 interface Outbox {
   first: number;
   kept: Event[];
-  /** Earliest arrival among those sent since the last report. */
   earliest: Time;
 }
 
@@ -18,7 +16,7 @@ interface Inbox {
   readonly peer: string;
   readonly incarnation: number;
   taken: number;
-  /** Received and not taken: the first is number `taken`. */
+  /** Not taken: the first is number `taken`. */
   waiting: Event[];
 }
 
@@ -33,7 +31,7 @@ export class ResendBuffer {
     box.earliest = Math.min(box.earliest, event.time);
   }
 
-  /** Events sent to each peer so far, and the earliest of this span; peers with none are left out. */
+  /** In all, with the earliest of this span; peers with none in it are left out. */
   takeSent(): [peer: string, count: number, earliest: Time][] {
     const sent: [string, number, Time][] = [];
     for (const [peer, box] of this.#out) {
@@ -44,7 +42,7 @@ export class ResendBuffer {
     return sent;
   }
 
-  /** Events sent to each peer so far, and the earliest of all that are not confirmed. */
+  /** In all, with the earliest that is not confirmed. */
   allSent(): [peer: string, count: number, earliest: Time][] {
     return [...this.#out].map(([peer, box]) => [
       peer,
@@ -53,7 +51,6 @@ export class ResendBuffer {
     ]);
   }
 
-  /** `peer` has taken the first `count` events: they need not be kept. */
   confirm(peer: string, count: number): void {
     const box = this.#out.get(peer);
     if (box === undefined || count <= box.first) return;
@@ -61,13 +58,11 @@ export class ResendBuffer {
     box.first = count;
   }
 
-  /** Events sent to `peer` so far. */
   sentTo(peer: string): number {
     const box = this.#out.get(peer);
     return box === undefined ? 0 : box.first + box.kept.length;
   }
 
-  /** The kept events for `peer` from event number `from` on. */
   keptFor(peer: string, from: number): { first: number; events: readonly Event[] } {
     const box = this.#out.get(peer);
     if (box === undefined) return { first: from, events: [] };
@@ -75,7 +70,7 @@ export class ResendBuffer {
     return { first: box.first + skip, events: box.kept.slice(skip) };
   }
 
-  /** Takes in the new part of a batch; events behind a gap wait to be resent. */
+  /** Events behind a gap wait to be resent. */
   receive(peer: string, batch: WireBatch): void {
     const box = this.#inboxOf(peer, batch.incarnation);
     const have = box.taken + box.waiting.length;
@@ -84,20 +79,17 @@ export class ResendBuffer {
     for (let i = known; i < batch.events.length; i++) box.waiting.push(batch.events[i]!);
   }
 
-  /** Begins after the messages to an earlier life of this partition. */
   skip(peer: string, incarnation: number, count: number): void {
     const box = this.#inboxOf(peer, incarnation);
     box.waiting.splice(0, count - box.taken);
     box.taken = count;
   }
 
-  /** Number of the first `count` events of that incarnation of `peer` that are here. */
   have(peer: string, incarnation: number, count: number): number {
     const box = this.#inboxOf(peer, incarnation);
     return Math.min(count, box.taken + box.waiting.length);
   }
 
-  /** Hands over those of the first `count` events that are not yet taken. */
   take(peer: string, incarnation: number, count: number): readonly Event[] {
     const box = this.#inboxOf(peer, incarnation);
     if (count <= box.taken) return [];

@@ -1,6 +1,6 @@
 /**
  * A partition on the bus: takes grants, collects the events that a grant names, lets the partition
- * run, makes persistent bytes durable, and only then publishes what it sent (output commit).
+ * run, makes bytes durable, and only then publishes (output commit).
  */
 import { assert } from "../base/assert.ts";
 import { decodeSealed } from "../bus/codec.ts";
@@ -26,12 +26,9 @@ import type { Event } from "../partition/event_queue.ts";
 import { formatTime, type Time } from "../base/time.ts";
 import { EventExchange, type EventExchangeOptions } from "./event_exchange.ts";
 
-/**
- * Storage by which a host's persistent bytes outlive its process: one all-or-nothing write per
- * span.
- */
+/** Persistent bytes outlive their process: one all-or-nothing write per span. */
 export interface DurableStore {
-  /** Completes an earlier process's work: the span `lastSpan` and all before it happened. */
+  /** Of an earlier process the span `lastSpan` and all before it happened. */
   settle(lastSpan: number): void;
   commit(span: number, writes: readonly DurableWrite[]): void;
   close(): void;
@@ -46,26 +43,21 @@ export interface RunnerOptions extends
   readonly instance: string;
   readonly bus: Pick<Bus, "maxPayload" | "publish" | "subscribe">;
   readonly stores: ReadonlyMap<string, DurableStore>;
-  /** Called with an error that makes this process useless: a broken invariant, a full disk. */
+  /** The error makes this process useless: a broken invariant, a full disk. */
   readonly onFatal: (error: unknown) => void;
-  /** Loads the code of programs that are about to be started by order. */
   readonly load?: (programs: readonly string[]) => Promise<void>;
-  /** Called when a span has been reported. */
   readonly afterSpan?: (span: number) => void;
-  /** For tests: waits before each span, to show that results do not depend on it. */
   readonly delay?: () => Promise<void>;
-  /** For tests: delays the process between writing a span down and its report. */
   readonly hesitate?: () => void;
 }
 
-/** How long a grant waits for its events before the first and each later request to resend, ms. */
+/** A grant waits so long for its events before the first and each later request to resend. */
 const RESEND_FIRST_MS = 20;
 const RESEND_AGAIN_MS = 200;
 const JOIN_AGAIN_MS = 250;
 /**
- * Without this bound a program that never rests, on a rack with no other event, would keep its
- * process in one span for ever: no pause, no power failure, no heartbeat. This many events take
- * some 50 ms.
+ * Else a program that never rests, on a rack with no other event, would keep its process in one
+ * span for ever: no pause, no power failure, no heartbeat. This many events take some 50 ms.
  */
 const SPAN_EVENTS_MOST = 10_000;
 const ALIVE_MS = 500;
@@ -89,10 +81,7 @@ export class Runner {
   #resendTimer: ReturnType<typeof setTimeout> | undefined;
   #joinTimer: ReturnType<typeof setInterval> | undefined;
   #aliveTimer: ReturnType<typeof setInterval> | undefined;
-  /**
-   * The last news of each kind that was carried out, by its number, which only grows: a new
-   * timekeeper may repeat news. There are few kinds, however long the rack stays up.
-   */
+  /** By kind, the number of the last news, which only grows: a new timekeeper may repeat news. */
   readonly #carriedOut = new Map<string, number>();
 
   constructor(options: RunnerOptions) {
@@ -108,7 +97,6 @@ export class Runner {
     return this.#refusals;
   }
 
-  /** Messages of this life of the partition to others. */
   get sent(): number {
     return this.#buffer.allSent().reduce((sum, [, count]) => sum + count, 0);
   }
@@ -117,7 +105,6 @@ export class Runner {
     return this.#partition;
   }
 
-  /** Subscribes, and repeats its join until the timekeeper answers. */
   start(): void {
     const { bus, run, partition } = this.#options;
     const on = (pattern: string, handler: (payload: Uint8Array) => void) => {
@@ -143,7 +130,6 @@ export class Runner {
     this.#aliveTimer = setInterval(() => this.#sayAlive(), ALIVE_MS);
   }
 
-  /** Stops listening and closes the stores; reported spans are durable. */
   stop(): void {
     clearInterval(this.#joinTimer);
     clearInterval(this.#aliveTimer);
@@ -217,10 +203,7 @@ export class Runner {
     return true;
   }
 
-  /**
-   * Runs the grant in hand if all its events are here; else requests the missing ones after a
-   * while.
-   */
+  /** If all events of the grant in hand are here; else requests the missing ones after a while. */
   #tryGrant(patienceMs: number): void {
     clearTimeout(this.#resendTimer);
     const grant = this.#waiting;
@@ -308,8 +291,8 @@ export class Runner {
   }
 
   /**
-   * Events before power-on are lost, except the state that they leave a cable in. News of a cable
-   * may come twice: from the node at its other end, and from the timekeeper.
+   * Events before power-on are lost, except a cable's state. News of a cable may come twice: from
+   * its other end, and from the timekeeper.
    */
   #accept(event: Event): void {
     if (event.time < this.#bootAt) {
@@ -356,7 +339,7 @@ export class Runner {
     this.#options.bus.publish(this.#reportSubject, reportToBytes(report));
   }
 
-  /** A new timekeeper asks: a grant that has not begun did not happen, the rest is reported. */
+  /** To a new timekeeper: a grant that has not begun did not happen, the rest is reported. */
   #onAsk(value: unknown): boolean {
     if (!Number.isSafeInteger(value)) return false;
     if ((value as number) < this.#term) return true;

@@ -1,7 +1,6 @@
 /**
- * Steps of a partition's operations for their present readers: one block for each device and span,
- * on `trace.<node>`, after the span's report. A reader renews a lease, so that a dead reader costs
- * nothing. A block has a limit, so that no reader makes the rack's memory grow. Pure: the caller
+ * Steps for their present readers: one block for each device and span, on `trace.<node>`, after the
+ * span's report. A reader renews a lease, so that a dead one costs nothing. Pure: the caller
  * publishes, and has the clock.
  */
 import type { TraceStep } from "../node.ts";
@@ -9,11 +8,10 @@ import type { Time } from "../base/time.ts";
 
 /** Payload of `trace.<node>`. */
 export type StepBlockRow = readonly [
-  /** The span (see `spanNumber`): steps of a span that a killed process had not reported did not happen. */
+  /** See `spanNumber`: steps of a span that a killed process had not reported did not happen. */
   span: number,
-  /** Counts the device's blocks of this process, from 0: a gap shows a block that was lost. */
+  /** Of the device's blocks of this process, from 0: a gap shows a lost block. */
   number: number,
-  /** Number of the span's further steps, for which there was no room. */
   dropped: number,
   steps: ReadonlyArray<readonly [time: Time, step: TraceStep]>,
 ];
@@ -24,11 +22,9 @@ export interface StepFeedOptions {
   readonly publish: (node: string, block: StepBlockRow) => void;
 }
 
-/**
- * Limit of a device's steps in one block: a span has two or three; one of 10 000 events has more.
- */
+/** A span has two or three; one of 10 000 events has more. */
 export const BLOCK_STEPS_MAX = 1_000;
-/** A lease ends after this at the latest, in wall ms. */
+/** In wall ms. */
 const LEASE_MS_MAX = 10_000;
 
 interface Reading {
@@ -50,15 +46,14 @@ export class StepFeed {
     );
   }
 
-  /** Whether {@link take} keeps steps: checked before a step's text is made. */
+  /** {@link take} keeps steps: checked before a step's text is made. */
   get isWanted(): boolean {
     return this.#isWanted;
   }
 
   /**
-   * Takes a reader's `{ forMs, nodes? }`: for this time, at most ten seconds, it reads the steps of
-   * these devices, or of all.
-   * @returns false for an invalid request.
+   * `{ forMs, nodes? }`: for at most ten seconds, the steps of these devices, or of all. @returns
+   * false for an invalid request.
    */
   renew(request: unknown): boolean {
     const { forMs, nodes } = Object(request) as Readonly<Record<string, unknown>>;
@@ -80,7 +75,6 @@ export class StepFeed {
     else reading.dropped++;
   }
 
-  /** The steps since the last call belong to this span, which has been reported. */
   commit(span: number): void {
     if (!this.#isWanted) return;
     const now = this.#options.wallMs();

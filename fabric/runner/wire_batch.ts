@@ -1,12 +1,12 @@
 /**
- * Events between partitions as they stand on the bus: one batch per span and peer.
+ * Events between partitions on the bus: one batch per span and peer.
  *
  *     [incarnation of the sender, number of the first event, [event, …]]
  *     event: [time, kind, source, counter, target, sourceLife, targetLife, port, tailPs | up, body, hash | null]
  *
- * The body of a frame is its bytes as Wireshark reads them; behind it stands the frame's hash, which the digest takes up.
- * The body of a message of a host's bus is an array (`pcie_codec.ts`), without a hash; that of a link event is null.
- * What comes in is checked here; what does not fit is refused whole.
+ * A frame's body is its bytes as Wireshark reads them; `hash` is for the digest. A bus message's
+ * body is an array (`pcie_codec.ts`), without a hash; a link event's is null. An invalid batch is
+ * refused whole.
  */
 import { assert } from "../base/assert.ts";
 import type { Input, Message } from "../node.ts";
@@ -15,7 +15,6 @@ import { type Event, EVENT_KINDS } from "../partition/event_queue.ts";
 import { hashMessage } from "../partition/message_hash.ts";
 import { pcieFromArray, pcieToArray } from "../wire/host_bus/pcie_codec.ts";
 
-/** Events from one incarnation of one partition, in the order of sending. */
 export interface WireBatch {
   readonly incarnation: number;
   /** Events sent to this peer before the first of these. */
@@ -76,7 +75,6 @@ function writeEvent(out: RowWriter, event: Event): void {
   }
 }
 
-/** Returns an arbitrary event if the row turns bad. */
 function readEvent(row: RowReader): Event {
   row.arrayOf(EVENT_FIELDS);
   const time = row.count(), kind = row.count(), source = row.count(), counter = row.count();
@@ -102,7 +100,7 @@ function readMessage(row: RowReader): Message | undefined {
   const body = row.plain();
   if (!(body instanceof Uint8Array)) return row.nothing() ? pcieFromArray(body) : undefined;
   const hash = row.number();
-  // The bytes are a view of the received payload, which has no other user.
+  // A view of the received payload, which has no other user.
   const bytes = body as Uint8Array<ArrayBuffer>;
   return (hash | 0) === hash ? { kind: "frame", bytes, hash } : undefined;
 }

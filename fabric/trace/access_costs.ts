@@ -1,22 +1,19 @@
 /**
  * The time of an access to a shared region by module: from the waiting core back to its begin, each
- * message to its cause. Every device's line has its own time for a message by the message's
- * departure (`TraceStep.spent`); the time between a departure and the receiver's action is the way.
- * So the parts add up to the access's whole time, without gap or overlap.
+ * message to its cause. A line has its device's own time by the message's departure
+ * (`TraceStep.spent`); the rest up to the receiver's action is the way.
  */
 import type { Time } from "../base/time.ts";
 import { ACCESS_MODULES, type AccessModule, type ModuleCost } from "./access_modules.ts";
 import type { Line, Trace } from "./trace.ts";
 
-/** Lines of one shared line, the last of which is the access's end. */
 export interface AccessLines {
   readonly begin: Line;
   readonly end: Line;
-  /** Lines between them about the same line of the region, in order. */
+  /** In order. */
   readonly between: readonly Line[];
 }
 
-/** The receiving device of a line's message; undefined for a line without one. */
 export function destinationOf(
   { cards }: Trace,
   { step, host, node, peer }: Line,
@@ -27,7 +24,6 @@ export function destinationOf(
   return isCard ? host : cards.get(host ?? "");
 }
 
-/** The access's time by module; the parts add up to the time from its begin to its end. */
 export function accessCosts(trace: Trace, { begin, end, between }: AccessLines): ModuleCost[] {
   const parts = new Map<AccessModule, Time>();
   let cursor = end.spent?.untilPs ?? end.time;

@@ -1,8 +1,7 @@
 /**
  * Ladders of accesses to shared regions: from the core's request to its end, with all lines of the
  * two hosts and cards about that line meanwhile, and of its consequences, until the next access
- * begins and at most as long as the access took. It includes concurrent accesses to the same line,
- * for which the access waits.
+ * begins and at most as long as the access took.
  */
 import { accessCosts, destinationOf } from "./access_costs.ts";
 import type { ModuleCost } from "./access_modules.ts";
@@ -12,7 +11,6 @@ import type { Ladder, LadderRow, Line, Operation, Trace } from "./trace.ts";
 /** `core-`: of a far host's core, by its card; `home-`: by the home agent. */
 const BEGIN = /^(?:core|home)-(?:load|own|store|flush)$/;
 
-/** Accesses in the order of their begin, each with its number among those of its host. */
 export function accessesOf({ lines }: Trace): Operation[] {
   const counts = new Map<string, number>();
   return lines.flatMap((line, from): Operation[] => {
@@ -61,7 +59,6 @@ function isOf({ node, access }: Line, begin: Line): boolean {
   return node === begin.node && access === begin.access;
 }
 
-/** Lines about the shared line from the access's begin on, as far as they belong to it. */
 function pick({ lines }: Trace, { from, shared }: Operation): Line[] {
   const begin = lines[from]!, picked: Line[] = [];
   const [region, index] = shared!;
@@ -96,7 +93,6 @@ function rowOf(trace: Trace, line: Line, figure: AccessFigure): LadderRow {
   };
 }
 
-/** The access's host and card first, then devices between, then home's or the other hosts'. */
 function columnsOf(
   { cards, switches }: Trace,
   { operation: { node }, picked }: {

@@ -1,23 +1,16 @@
-/**
- * Modules of the time of an access to a shared region (C-11). `access_costs.ts` adds up an
- * access's.
- */
 import type { Time } from "../base/time.ts";
 
-/** In the order of tables. */
 export const ACCESS_MODULES = [
-  /** The core's own: the store's instruction. */
+  /** The store's instruction. */
   "core",
   "LLC",
   /** DRAM or SCM, read by the host, and the iMC's acceptance of a write. */
   "memory",
   /** From a decision in the host to the bus. */
   "host port",
-  /** The coherent bus between a host and its card. */
   "bus",
   /** A card's stages at its ports: receiving, scheduling. */
   "card",
-  /** The far card's look-up. */
   "remote cache",
   /** The look-up of home's card: directory and local cache. */
   "directory",
@@ -31,9 +24,9 @@ export const ACCESS_MODULES = [
 /** One of {@link ACCESS_MODULES}. */
 export type AccessModule = typeof ACCESS_MODULES[number];
 
-/** A device's time by the departure of a message, or by the end of an access at its core. */
+/** By a message's departure, or by an access's end at its core. */
 export interface Spent {
-  /** Time of the departure, or of the end. */
+  /** Departure or end. */
   readonly untilPs: Time;
   /** Consecutive parts that end there; those of 0 may be left out. */
   readonly by: Readonly<Partial<Record<AccessModule, Time>>>;

@@ -1,16 +1,11 @@
 /**
- * Steps of accesses to shared regions (`coherence.md`). The document numbers paragraphs, so a step
- * is its paragraph and its place in it: `0063.2`. A device traces its message; the place of the
- * copy determines the number.
+ * Steps of accesses to shared regions (`coherence.md`): a paragraph and the place in it, `0063.2`.
+ * A device traces its message; the place of the copy determines the number.
  */
 
-/**
- * The place of the copy: home's local cache [0056–0061], or the far card's remote cache
- * [0062–0067].
- */
+/** Home's local cache [0056–0061], or the far card's remote cache [0062–0067]. */
 export type AccessFigure = "local" | "remote";
 
-/** Traced steps by prefix and name, with their number in each figure. */
 const NUMBERS: Readonly<Record<string, Readonly<Partial<Record<AccessFigure, string>>>>> = {
   "core-load": { local: "0057.1", remote: "0063.1" },
   "core-store": { local: "0057.1", remote: "0063.1" },
@@ -42,7 +37,7 @@ const NUMBERS: Readonly<Record<string, Readonly<Partial<Record<AccessFigure, str
   "wire-RecSData": { remote: "0067.3" },
 };
 
-/** The document's words for each, without its subject, which is the column's device. */
+/** The document's words, without the subject, which is the column's device. */
 const DOCUMENT: Readonly<Record<string, string>> = {
   "0057.1": "sends a non-coherent request to its card",
   "0057.2": "converts it to InfiniBand and sends it to the local card",
@@ -69,7 +64,7 @@ const DOCUMENT: Readonly<Record<string, string>> = {
   "0067.4": "returns the response to the local CPU",
 };
 
-/** The number of a traced step in the figure; undefined for a step that the document does not have. */
+/** Undefined for a step that the document does not have. */
 export function accessStep(step: string, figure: AccessFigure): string | undefined {
   return NUMBERS[step]?.[figure];
 }

@@ -1,4 +1,3 @@
-/** A line of text for each message on a cable, in the terms of its specification. */
 import { nakText } from "../wire/roce/aeth.ts";
 import { EXTENSION_ROWS } from "../wire/roce/extension_headers.ts";
 import { type CmMessage, decodeCm, isSidr } from "../wire/roce/cm.ts";
@@ -67,7 +66,6 @@ export function describePacket(packet: RocePacket, naming: Naming = formatAddres
   return words.join(" ");
 }
 
-/** The opcode's name; for an ACKNOWLEDGE that is a NAK, its kind: `RC NAK PSN sequence error`. */
 function nameOf({ bth, aeth }: RocePacket): string {
   const row = opcodeRow(bth.opcode);
   if (row === undefined) return `opcode ${hex(bth.opcode)}`;
@@ -107,7 +105,6 @@ function describeCm(message: CmMessage): string {
   }
 }
 
-/** The line of a bus message: `DMA write 0x1000 64 B no-snoop`. */
 export function describePcie(message: PcieMessage): string {
   switch (message.kind) {
     case "memory-write":

@@ -1,4 +1,3 @@
-/** Hints as text. */
 import {
   detachHint,
   type HintEntry,
@@ -9,7 +8,7 @@ import {
 import { HINT_KINDS, type HintPart } from "../wire/roce/hint_eth.ts";
 import type { RocePacket } from "../wire/roce/packet.ts";
 
-/** The hint of a hint packet, or one that another packet carries in addition (H-07). */
+/** Of a hint packet, or one that another packet carries (H-07). */
 export function describeHintOf(packet: RocePacket): string | undefined {
   const message = hintOf(packet);
   if (message !== undefined) return describeHint(message);

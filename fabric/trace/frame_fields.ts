@@ -1,7 +1,6 @@
 /**
- * A frame field by field, in wire order, from the field tables of `fabric/wire/roce`: the content of
- * `describeFrame`'s line, with the place of every bit. Accepts any bytes: parts of a header beyond the
- * frame's end are left out.
+ * A frame field by field, with the place of every bit. Accepts any bytes: what is beyond the
+ * frame's end is left out.
  */
 import { type Field, readFields, sizeOf } from "../base/fields.ts";
 import { viewOf } from "../base/slab.ts";
@@ -33,18 +32,21 @@ import { ROCE_PORT, UDP_FIELDS } from "../wire/roce/udp.ts";
 import { VERIFY_LEVELS } from "../wire/roce/verify_eth.ts";
 import { formatAddress, formatMac, type Naming } from "./describe.ts";
 
-/** One field of a frame, or a run of its bytes (`payload`, `pad`, `filling`). */
+/** Or a run of bytes (`payload`, `pad`, `filling`). */
 export interface FrameField {
-  /** `Ethernet`, `IPv4`, `UDP`, or `802.1Q`, `GRH` of RoCEv1, `BTH`, an extension header such as `RETH`, or `Frame`. */
+  /**
+   * `Ethernet`, `IPv4`, `UDP`, or `802.1Q`, `GRH` of RoCEv1, `BTH`, an extension header such as
+   * `RETH`, or `Frame`.
+   */
   readonly header: string;
-  /** As in the field table; "" for reserved bits without a name. */
+  /** "" for reserved bits without a name. */
   readonly name: string;
-  /** Its first bit, from the first bit of the frame. */
+  /** From the first bit of the frame. */
   readonly bit: number;
   readonly bits: number;
-  /** For people: addresses and keys in hex, counts in decimal. */
+  /** Addresses and keys in hex, counts in decimal. */
   readonly value: string;
-  /** The value's meaning; "" if it has none of its own. */
+  /** "" if the value has none of its own. */
   readonly meaning: string;
 }
 
@@ -57,7 +59,7 @@ const IN_HEX = new Set([
 ]);
 
 /**
- * The fields of a frame, without gaps.
+ * Without gaps.
  * @param bytes the last ones may be missing, except those of headers.
  * @param naming of IPv4 addresses: `a` for 10.0.0.1.
  * @param length of the whole frame.
@@ -125,7 +127,7 @@ function transportFields(
   return reader.rest("filling", "to the least size of a frame");
 }
 
-/** RoCEv1, behind the MAC addresses: a tag where there is one, the GRH, the transport. */
+/** RoCEv1, behind the MAC addresses. */
 function grhFields(
   reader: FieldReader,
   { bytes, naming, length }: Pick<Transport, "bytes" | "length"> & { readonly naming: Naming },
@@ -142,7 +144,7 @@ function grhFields(
     : reader.rest("payload");
 }
 
-/** Begin of the payload of a message between coherent cards; the rest is a line. */
+/** Begin of a payload between coherent cards; the rest is a line. */
 function messagePart(
   operation: string,
   header: Values,
@@ -163,7 +165,7 @@ class FieldReader {
     this.#length = length;
   }
 
-  /** @returns the header's values; undefined where the frame ends before it does. */
+  /** Undefined where the frame ends before the header does. */
   read(
     header: string,
     table: readonly Field[],
@@ -185,7 +187,6 @@ class FieldReader {
     return values;
   }
 
-  /** Bytes up to `end`, if there are any. */
   run(name: string, end: number, meaning: string): void {
     const length = end - this.at;
     if (length <= 0) return;
@@ -258,7 +259,7 @@ function meaningOfTag(name: string, value: Value): string {
   return meaningOfEthernet(name, value);
 }
 
-/** `::ffff:10.0.0.1`: groups of 16 bits as they are, the low 32 as an IPv4 address. */
+/** `::ffff:10.0.0.1`: groups of 16 bits, the low 32 as an IPv4 address. */
 function formatGid(gid: bigint): string {
   const high = (gid >> 32n).toString(16).padStart(24, "0").match(/..../g)!
     .map((word) => word.replace(/^0+(?=.)/, ""));

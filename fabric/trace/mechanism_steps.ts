@@ -1,23 +1,21 @@
 /**
- * Steps of the two mechanisms that stand around an operation: hints (document 001_, figure 6: 602 to 616) and queue
- * information (document 003_, figure 2: 201 to 204). A step of a figure in which several things are done is its number
- * and the place in it: `612.2`. What the figures do not have keeps its word: the classic scheme of 003_'s background,
- * pages that a request itself asks for.
+ * Steps of hints (document 001_, figure 6: 602 to 616) and queue information (document 003_, figure
+ * 2: 201 to 204). A step with several actions has its number and the place in it: `612.2`. A step
+ * outside of the figures keeps its word.
  *
- * A device traces the word. The number is said by a ladder and a timeline, and meant where it is asked for.
+ * A device traces the word; a ladder and a timeline show the number, and a request may use either.
  */
-/** The destination of a step's arrow: the own host, its RNIC, or the peer's RNIC. */
+/** The own host, its RNIC, or the peer's RNIC. */
 export type Arrow = "host" | "card" | "peer";
 
 export interface MechanismStep {
-  /** The figure's number; absent: the documents have none. */
+  /** The figure's; absent: the documents have none. */
   readonly number?: string;
-  /** The action, without its subject, with its paragraph or requirement. */
+  /** Without its subject, with its paragraph or requirement. */
   readonly text: string;
   readonly arrow?: Arrow;
 }
 
-/** By the word that a device traces, in the order of an operation. */
 export const MECHANISM_STEPS = {
   "doorbell": {
     number: "202.1",
@@ -72,7 +70,6 @@ export const MECHANISM_STEPS = {
   "context-wait": { text: "waits for the queue pair's context [0089] (Q-07)" },
 } as const satisfies Readonly<Record<string, MechanismStep>>;
 
-/** A traced word of a mechanism. */
 export type MechanismWord = keyof typeof MECHANISM_STEPS;
 
 const STEPS: Readonly<Record<string, MechanismStep>> = MECHANISM_STEPS;
@@ -83,17 +80,15 @@ const WORD_OF: ReadonlyMap<string, string> = new Map(
   ),
 );
 
-/** Numbers of the steps, in the order of the documents. */
 export const MECHANISM_NUMBERS: readonly string[] = [...WORD_OF.keys()].sort((x, y) =>
   Number(x) - Number(y)
 );
 
-/** The word by which devices trace the step with that number; other steps unchanged. */
 export function mechanismWord(step: string): string {
   return WORD_OF.get(step) ?? step;
 }
 
-/** By its word or its number; undefined for a step of neither mechanism. */
+/** By word or number; undefined for a step of neither mechanism. */
 export function mechanismOf(step: string): MechanismStep | undefined {
   const word = mechanismWord(step);
   return Object.hasOwn(STEPS, word) ? STEPS[word] : undefined;

@@ -1,6 +1,6 @@
 /**
- * What a rack is to stop at, and what is looked for in the past of a run: a time, or a step of a device. The command
- * line, the API, the page, the timekeeper and the replay have this one language.
+ * What a rack is to stop at, and what is looked for in the past of a run: a time, or a step of a
+ * device.
  *
  *     2ms                 a time: nothing happens at it or later
  *     S907, 4504          a step by its number in the documents, on any device
@@ -17,20 +17,17 @@ import { nearest, oneOf, type Problem, refusal } from "../rack/plan/problem.ts";
 import { STEP_WORDS } from "./step_words.ts";
 import { documentSteps, documentText, tracedAs } from "./trace_figures.ts";
 
-/** A step of a device. */
 export interface Predicate {
   /** A number of the documents, a word, or `/` and a part of the step's text. */
   readonly step: string;
-  /** The device; absent: any. */
+  /** Absent: any. */
   readonly node?: string;
-  /** The occurrence, counted over all matching devices. Default: 1, the first. */
+  /** Over all matching devices. Default: 1. */
   readonly count?: number;
 }
 
-/** The earlier of the two. */
 export interface Goal {
   readonly breaks: readonly Predicate[];
-  /** Nothing happens at this time or later. */
   readonly time?: Time;
 }
 
@@ -44,7 +41,7 @@ export interface GoalTerms {
   readonly count?: string | undefined;
 }
 
-/** The goal of words as `["b-rnic:S907", "10ms"]`. @throws Refusal */
+/** `["b-rnic:S907", "10ms"]`. @throws Refusal */
 export function parseGoal(words: readonly string[], { node, count = "" }: GoalTerms = {}): Goal {
   const given = words.map((word) => ({ word, time: timeIn(word) }));
   const times = given.flatMap(({ time }) => time ?? []);
@@ -89,7 +86,7 @@ function parsePredicate(text: string): Predicate {
 const GOAL_EXPECTED = "a time as 2ms, or a step of a device as b-rnic:S907";
 const WORDS = Object.keys(STEP_WORDS), NUMBERS = documentSteps();
 
-/** The error of {@link Predicate.step}; undefined if it is valid. */
+/** Undefined if {@link Predicate.step} is valid. */
 export function stepProblem(step: string): Omit<Problem, "path"> | undefined {
   const isText = step.startsWith("/");
   if (isText && step.length > 1 && step.length <= STEP_LETTERS_MAX) return undefined;
@@ -102,7 +99,6 @@ export function stepProblem(step: string): Omit<Problem, "path"> | undefined {
   return { found, expected: near === undefined ? `one of ${all}` : `${near} (one of ${all})` };
 }
 
-/** `S201–S214, S301–S325`: in the order of the documents. */
 function rangesText(numbers: readonly string[]): string {
   const begins = (i: number) => figureOf(numbers[i - 1]) !== figureOf(numbers[i]);
   const firsts = numbers.filter((_, i) => begins(i)),
@@ -114,7 +110,7 @@ function figureOf(number: string | undefined): string | undefined {
   return number?.slice(0, -2);
 }
 
-/** The error of a foreign predicate in a rack of these devices; undefined if it is valid. */
+/** Of a foreign value in a rack of these devices; undefined if it is valid. */
 export function predicateProblem(
   value: unknown,
   nodes: readonly string[],
@@ -130,7 +126,6 @@ export function predicateProblem(
   return { found: `count ${count}`, expected: wholeText(COUNTS) };
 }
 
-/** Whether a device's step matches. A `busy` line is no step. */
 export function matcherOf(
   { step, node = "" }: Predicate,
 ): (on: string, done: Pick<TraceStep, "step" | "text" | "busy">) => boolean {
@@ -154,14 +149,12 @@ export function predicateText({ step, node = "any device", count = 1 }: Predicat
   return what + occurrenceText(count);
 }
 
-/** With the numbers of the documents, if the word's steps have some. */
 function wordText(word: string, node: string): string {
   const { text, steps = [] } = STEP_WORDS[word] ?? { text: `@ takes ${word}` };
   const said = text.replace("@", node);
   return steps.length === 0 ? said : `${said} (${steps.join(" or ")})`;
 }
 
-/** `, for the 20th time`; "" for the first. */
 export function occurrenceText(count: number): string {
   if (count === 1) return "";
   const isTeen = Math.floor(count / 10) % 10 === 1;

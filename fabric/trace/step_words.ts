@@ -1,13 +1,12 @@
-/** Words for steps without a number in the documents, and for the most frequent ones. */
+/** Words for steps without a number, and for the most frequent ones. */
 import { MECHANISM_STEPS } from "./mechanism_steps.ts";
 
-/** A sentence with `@` for the device, and the word's steps if their name differs from it. */
+/** `@` stands for the device; `steps` if their name differs from the word. */
 interface Meaning {
   readonly text: string;
   readonly steps?: readonly string[];
 }
 
-/** The most frequent ones come first. */
 export const STEP_WORDS: Readonly<Record<string, Meaning>> = {
   "persistence-ack": { text: "@ sends a persistence ACK", steps: ["S907", "S1016"] },
   "qp-err": { text: "a queue pair of @ enters ERR" },

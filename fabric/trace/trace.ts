@@ -1,7 +1,7 @@
 /**
- * Ladders: selects the lines of one program operation from the trace of a rack. Pure. Each line has
- * the keys that its device knows: the program's its operation and work request, the driver's the WQE,
- * an RNIC's the PSN, memory's the bytes of SCM and the tag of a read. Only this file joins them.
+ * Selects the lines of one program operation from the trace of a rack. Pure. A line has the keys
+ * that its device knows: the program's its operation and work request, the driver's the WQE, an
+ * RNIC's the PSN, memory's the bytes of SCM and the tag of a read. Only this file joins them.
  *
  *     operation ─ program's lines ─ wrId → WQE ─ start of the WQE → PSNs ─ all lines of these PSNs
  *                                                receive WQEs they take → the lines that posted them
@@ -19,58 +19,46 @@ import type { Time } from "../base/time.ts";
 import { formatAddress } from "./describe.ts";
 import { arrowOf, type Figure, figureOfPost, figureOfWrite, stepIn } from "./trace_figures.ts";
 
-/** A traced line as a run stores it. */
 export interface TraceLine extends TraceStep {
   readonly time: Time;
   readonly node: string;
-  /** Number of the frame that carries out the step or caused it, where frames were seen. */
+  /** Of the frame that carries out the step or caused it, where frames were seen. */
   readonly frame?: number;
 }
 
-/** A line whose connection names hosts, regardless of the device that wrote it. */
+/** Its connection names hosts, regardless of the device that wrote it. */
 export interface Line extends TraceLine {
-  /** The host of the device's machine; undefined for a switch. */
   readonly host: string | undefined;
-  /**
-   * The line's RNIC: the device itself, or the one that a host's line concerns; undefined for a
-   * switch.
-   */
+  /** The device itself, or the one that a host's line concerns; undefined for a switch. */
   readonly card: string | undefined;
-  /** The host at the connection's other end. */
   readonly peer: string | undefined;
-  /** Its RNIC. */
   readonly peerCard: string | undefined;
 }
 
-/** All lines of a run, in order, with the names that they refer to. */
 export interface Trace {
   readonly lines: readonly Line[];
-  /** Host → its first RNIC, by which it shares regions. */
+  /** By host, its first RNIC, by which it shares regions. */
   readonly cards: ReadonlyMap<string, string>;
   readonly switches: readonly string[];
 }
 
-/** One operation of a program: a message of `put`, or a work request of any other program. */
+/** A message of `put`, or a work request of any other program. */
 export interface Operation {
   readonly node: string;
   readonly connection: string;
-  /** The program's number of it, or the index of the work request in its connection. */
   readonly number: number;
   readonly startPs: Time;
-  /** Index of its first line, and of the first line of a later operation with that number. */
   readonly from: number;
   readonly until: number;
-  /** The line of an access to a shared region; `connection` is then that line, in words. */
+  /** Of an access to a shared region; `connection` is then that line, in words. */
   readonly shared?: readonly [region: number, line: number];
 }
 
 export interface LadderRow {
   readonly time: Time;
   readonly node: string;
-  /** The document's number, else a verb. */
   readonly step: string;
   readonly text: string;
-  /** The destination device, if there is one. */
   readonly to?: string;
   readonly frame?: number;
 }
@@ -78,15 +66,13 @@ export interface LadderRow {
 export interface Ladder {
   readonly operation: Operation;
   readonly figure: Figure | undefined;
-  /** Devices from the requester's host to the responder's. */
   readonly columns: readonly string[];
   readonly rows: readonly LadderRow[];
   readonly conclusion: LadderRow;
-  /** The time by module of an ended access to a shared region. */
   readonly costs?: readonly ModuleCost[];
 }
 
-/** Reads trace lines in order of time, those of one node in the order in which it wrote them. */
+/** In order of time, those of one node in the order in which it wrote them. */
 export function readTrace(lines: readonly TraceLine[], plan: RackPlan): Trace {
   const read = lineReader(plan);
   return {
@@ -138,20 +124,13 @@ function cardAt(end: string): string {
   return hostOfRnic(end) === undefined ? rnicName(end) : end;
 }
 
-/**
- * Hosts by address as text, which devices use in the names of connections; a further RNIC's address
- * has that RNIC's name.
- */
+/** Devices name connections by addresses; a further RNIC's address has that RNIC's name. */
 export function hostsByAddress(
   { addresses }: Pick<RackPlan, "addresses">,
 ): ReadonlyMap<string, string> {
   return new Map(Object.entries(addresses).map(([host, at]) => [formatAddress(at), host]));
 }
 
-/**
- * The two ends of a connection, lower name first; `names` has the host, or further RNIC, of each
- * address.
- */
 export function endsOf(
   text: string,
   names: ReadonlyMap<string, string>,
@@ -165,30 +144,25 @@ export function endsOf(
   ].sort((x, y) => (x.host < y.host ? -1 : 1));
 }
 
-/** Operations in the order of their begin: those that programs number, else work requests. */
+/** In the order of their begin: those that programs number, else work requests. */
 export function operationsOf(trace: Trace): readonly Operation[] {
   const finder = new OperationFinder();
   for (const [i, line] of trace.lines.entries()) finder.addRead(line, i);
   return finder.operations();
 }
 
-/** An operation with its program's last line about it; a work request has its first line. */
+/** With its program's last line about it; a work request has its first line. */
 export interface FoundOperation extends Operation {
   readonly last: Pick<TraceLine, "time" | "step" | "text">;
 }
 
 type Found = { -readonly [K in keyof FoundOperation]: FoundOperation[K] };
 
-/** Finds operations while a run goes on, line by line. */
 export class OperationFinder {
   readonly #read: ((line: TraceLine) => Line) | undefined;
   readonly #numbered: Found[] = [];
-  /** By connection and number: the latest one, and its first step. */
   readonly #current = new Map<string, { readonly found: Found; readonly step: string }>();
-  /**
-   * Work requests, while no program has numbered an operation; `connection` is "" until its card
-   * begins it.
-   */
+  /** While no program has numbered an operation; `connection` is "" until its card begins it. */
   #requests: Found[] = [];
   readonly #posted = new Map<string, Found>();
 
@@ -201,7 +175,6 @@ export class OperationFinder {
     return new OperationFinder(plan);
   }
 
-  /** @param index of the line among all of the run. */
   add(line: TraceLine, index: number): void {
     if (line.operation === undefined && line.wqe === undefined) return;
     this.addRead(this.#read!(line), index);
@@ -229,7 +202,8 @@ export class OperationFinder {
     if (number === undefined || connection === undefined || host === undefined) return;
     const key = `${connection} ${number}`;
     const known = this.#current.get(key);
-    // A later life reuses a queue pair's number: the same first step again begins another operation.
+    // A later life reuses a queue pair's number: the same first step again begins another
+    // operation.
     const isNew = known === undefined || (known.step === step && known.found.node === node);
     const last = { time, step, text };
     if (!isNew) {
@@ -385,9 +359,6 @@ function addReceives({ lines }: Trace, chosen: Set<number>): void {
   }
 }
 
-/**
- * Adds a WQE's doorbell, and the RNIC's lines about it and reads of the queue until the WQE begins.
- */
 function addDoorbells({ lines }: Trace, chosen: Set<number>): void {
   for (const i of [...chosen]) {
     const wqe = lines[i]!;
@@ -436,10 +407,7 @@ function hasUnit({ units }: Line, unit: number): boolean {
 
 const HINTED: ReadonlySet<string> = new Set(["hint-in", "hint-decision", "hint-answer"]);
 
-/**
- * Adds the responder's lines about the operation's hints. For counted messages (H-03) a hint has
- * only the first one's PSN.
- */
+/** For counted messages (H-03) a hint has only the first one's PSN. */
 function addHinted({ lines }: Trace, { until, connection }: Operation, chosen: Set<number>): void {
   for (const i of [...chosen]) {
     const { step, psn, lastPsn } = lines[i]!;
@@ -452,7 +420,7 @@ function addHinted({ lines }: Trace, { until, connection }: Operation, chosen: S
   }
 }
 
-/** Adds the answers to the operation's hints, where the requester gets some (H-22). */
+/** Where the requester gets some (H-22). */
 function addAnswers({ lines }: Trace, chosen: Set<number>): void {
   for (const i of [...chosen]) {
     const { step, node, hint } = lines[i]!;
@@ -467,7 +435,6 @@ function addAnswers({ lines }: Trace, chosen: Set<number>): void {
   }
 }
 
-/** Steps of a message that waits, or may have to wait, for pages or for queue information. */
 const WAITS: ReadonlySet<string> = new Set([
   "hint-decision",
   "page-fault",
@@ -475,7 +442,7 @@ const WAITS: ReadonlySet<string> = new Set([
   "receive-ahead",
   "context-wait",
 ]);
-/** Steps by which pages are there, or never will be. */
+/** Pages are there, or never will be. */
 const PAGE_ENDS: ReadonlySet<string> = new Set([
   "pages-mapped",
   "pages-refused",
@@ -519,14 +486,14 @@ function addPages({ lines }: Trace, chosen: Set<number>, from: number): void {
 }
 
 /**
- * Adds the host's lines about the operation's DMA reads: a read belongs to the latest use of its tag.
- * Messages that share an LSB read (P-24) share its line.
+ * A read belongs to the latest use of its tag. Messages that share an LSB read (P-24) share its
+ * line.
  */
 function addReads({ lines }: Trace, operation: Operation, chosen: Set<number>): void {
   let last = 0;
   for (const i of chosen) last = Math.max(last, i);
   const endPs = lines[last]!.time;
-  /** By RNIC and tag: the time of its last use, and whether this operation used it. */
+  /** By RNIC and tag; `isOwn`: of this operation. */
   const uses = new Map<string, { readonly time: Time; readonly isOwn: boolean }>();
   for (let i = operation.from; i < lines.length && lines[i]!.time <= endPs; i++) {
     const { tag, node, host, card, time } = lines[i]!;
@@ -542,7 +509,6 @@ function addReads({ lines }: Trace, operation: Operation, chosen: Set<number>): 
   }
 }
 
-/** The responder's memory lines only. */
 function addMemory(trace: Trace, operation: Operation, chosen: Set<number>): void {
   const { lines } = trace;
   const indexes = [...chosen].sort((x, y) => x - y);

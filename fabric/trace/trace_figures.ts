@@ -1,18 +1,16 @@
 /**
- * The numbered steps of the documents: `persistence.md` (figures 2, 3: the baselines; 9, 10: the write
- * that persists) and `write-verify.md` (45; 46 with read-back). An RNIC's steps of a plain WRITE or a
- * SEND are the same in several figures; the operation determines the figure.
+ * The numbered steps of `persistence.md` (figures 2, 3: the baselines; 9, 10: the write that
+ * persists) and `write-verify.md` (45; 46 with read-back). A plain WRITE or a SEND has the same
+ * steps in several figures; the operation determines the figure.
  */
 
 import { type Arrow, MECHANISM_NUMBERS, mechanismOf, mechanismWord } from "./mechanism_steps.ts";
 
-/** The documents' figures by the prefix of their steps: the second document's are 45 and 46. */
+/** By the prefix of their steps: the second document's are 45 and 46. */
 export type Figure = 2 | 3 | 9 | 10 | 45 | 46;
 
-/** The number's place: a figure, or in figure 3 a step of the responder's own SEND. */
 type Place = Figure | "answer";
 
-/** Steps that figures share, by their name, with their number in each. */
 const PARTS: Readonly<Record<string, Readonly<Partial<Record<Place, string>>>>> = {
   "write-start": { 2: "S202", 3: "S302" },
   "write-send": { 2: "S203", 3: "S303" },
@@ -32,7 +30,6 @@ const PARTS: Readonly<Record<string, Readonly<Partial<Record<Place, string>>>>> 
   "send-cqe": { 3: "S315" },
 };
 
-/** The shared step of a device's step, by any of its numbers. */
 const PART_OF: ReadonlyMap<string, string> = new Map([
   ...Object.entries(PARTS).flatMap(([part, numbers]) =>
     Object.values(numbers).map((step) => [step, part] as const)
@@ -50,19 +47,19 @@ const POSTS: Readonly<Record<string, Figure>> = {
   4601: 46,
 };
 
-/** The figure that begins with this step of a program; undefined for other steps. */
+/** That begins with this step of a program; undefined for other steps. */
 export function figureOfPost(step: string): Figure | undefined {
   return POSTS[step];
 }
 
-/** The figure of a plain WRITE without a program's step, from the responder's data flow. */
+/** Of a plain WRITE without a program's step, by the responder's data flow. */
 export function figureOfWrite(steps: readonly string[]): Figure {
   return steps.includes("S304") ? 3 : 2;
 }
 
 /**
- * The number of the step in the figure. `isOwn`: about a request of the operation's host; `write`:
- * the figure of a WRITE in an operation without one. A SEND outside figure 3 has no number (P-51).
+ * `isOwn`: about a request of the operation's host; `write`: the figure of a WRITE in an operation
+ * without one. A SEND outside figure 3 has no number (P-51).
  */
 export function stepIn(
   figure: Figure | undefined,
@@ -79,9 +76,8 @@ export function stepIn(
 }
 
 /**
- * The names by which devices trace a step. A card does not know its plain WRITE's figure, and
- * traces one number: all numbers of a step that figures share mean the same. A SEND's steps are
- * distinct.
+ * A card does not know its plain WRITE's figure: all numbers of a step that figures share mean the
+ * same. A SEND's steps are distinct.
  */
 export function tracedAs(step: string): readonly string[] {
   if (mechanismOf(step) !== undefined) return [mechanismWord(step)];
@@ -112,7 +108,7 @@ export function arrowOf(step: string): Arrow | undefined {
   return ARROW_OF.get(step) ?? mechanismOf(step)?.arrow;
 }
 
-/** The document's text of each step, without its subject, which is the column's device. */
+/** The document's words, without the subject, which is the column's device. */
 const DOCUMENT: Readonly<Record<string, string>> = {
   S201: "initiates the first RDMA write request",
   S202: "generates the second RDMA write request from the first",
@@ -196,19 +192,16 @@ const DOCUMENT: Readonly<Record<string, string>> = {
   4608: "notifies the application that the write is complete, with the status",
 };
 
-/** The document's text of a step; undefined where it has none. */
 export function documentText(step: string): string | undefined {
   return DOCUMENT[step] ?? mechanismOf(step)?.text;
 }
 
-/** Numbers of all steps of a figure, in the document's order. */
 export function stepsOf(figure: Figure): string[] {
   const number = (step: string) => Number(step.replace("S", ""));
   return Object.keys(DOCUMENT).filter((step) => Math.floor(number(step) / 100) === figure)
     .sort((x, y) => number(x) - number(y));
 }
 
-/** Numbers of all steps, figure by figure, behind them those of {@link MECHANISM_NUMBERS}. */
 export function documentSteps(): string[] {
   return [...([2, 3, 9, 10, 45, 46] as const).flatMap(stepsOf), ...MECHANISM_NUMBERS];
 }

@@ -1,4 +1,3 @@
-/** A ladder as text: a column for each device, a line for each step, arrows for messages. */
 import { formatTime, type Time } from "../base/time.ts";
 import type { Ladder, LadderRow } from "./trace.ts";
 import type { ModuleCost } from "./access_modules.ts";
@@ -7,7 +6,6 @@ import { documentText } from "./trace_figures.ts";
 
 const GAP = 3;
 
-/** Lines of at most about 180 characters, without a line break at the end. */
 export function ladderText(ladder: Ladder): string {
   const { columns, rows, operation, conclusion, costs } = ladder;
   const width = Math.max(...columns.map((name) => name.length)) + GAP;
@@ -42,10 +40,6 @@ function costsText(costs: readonly ModuleCost[]): string {
   return `${parts.join(" + ")} = ${formatTime(costs.reduce((sum, { ps }) => sum + ps, 0))}`;
 }
 
-/**
- * Steps without times, numbered from 1: a column for each of `columns`, an arrow for a step with a
- * destination.
- */
 export function stepsText(
   columns: readonly string[],
   rows: readonly Pick<LadderRow, "node" | "to" | "text">[],
@@ -63,8 +57,8 @@ export function stepsText(
 }
 
 /**
- * Rows with consecutive equal steps folded into one: retransmissions of one packet. Its text has
- * their number and the last one's time.
+ * Consecutive equal steps are retransmissions of one packet. The row's text has their number and
+ * the last one's time.
  */
 export function foldRepeats(rows: readonly LadderRow[]): LadderRow[] {
   const folded: LadderRow[] = [];

@@ -1,8 +1,6 @@
 /**
  * The host as a node: cores and memory, and a bus to each of its RNICs. Messages of a bus go to
- * memory, to programs and to the driver. The parts are in `host_card.ts` (one for each card),
- * `memory_system.ts`, `iio.ts`, `processor.ts` and `host_programs.ts`; this file connects them and
- * passes them the time.
+ * memory, to programs and to the driver.
  */
 import type { Tables } from "../../fabric/coherence/tables.ts";
 import { fail, unreachable } from "../../fabric/base/assert.ts";
@@ -46,20 +44,18 @@ import type { ThreadContext } from "./program_context.ts";
 
 export interface HostOptions extends ProgramOptions {
   readonly seed: number;
-  /** Tables of the protocol of shared regions; absent: the protocol's own. */
   readonly tables?: Tables | undefined;
-  /** Persistent data of earlier lives; zeros without one. */
+  /** SCM's content of earlier lives; absent: zeros. */
   readonly image?: ImageReader;
   readonly memoryLog?: MemoryLog;
   readonly addresses: Readonly<Record<string, number>>;
-  /** Input files of programs, by their path in the scenario. */
   readonly inputs: Readonly<Record<string, Uint8Array>>;
-  /** Loads the rule in a user's file, by which the judge moves the copies of a region (C-04). */
+  /** Loads the judge's rule of a user's file (C-04). */
   readonly judgeRule?: (path: string) => JudgeRule;
   readonly onEvent?: (device: OpenDevice, event: RnicEvent) => void;
 }
 
-/** A host starts without power. Its first input must be `power`. */
+/** The host has no power; the first input must be `power`. */
 export class Host implements Node, Machine<ThreadContext> {
   readonly name: string;
   readonly kind = "host";
@@ -68,14 +64,13 @@ export class Host implements Node, Machine<ThreadContext> {
   readonly options: HostOptions;
   readonly map: AddressMap;
   readonly memory: MemorySystem;
-  /** Its RNICs, by the ports of their buses. */
   readonly cards: readonly HostCard[];
   readonly iio: IioStacks;
   readonly outside: Outside;
   readonly pages: PageTable;
   readonly paging: Pager;
   readonly iommu: Iommu | undefined;
-  /** Regions that this host shares with others (C-03), by its only card. */
+  /** Regions of its only card (C-03). */
   readonly regions: HostRegions | undefined;
   now: Time = 0;
   readonly #plan: HostPlan;
@@ -177,7 +172,6 @@ export class Host implements Node, Machine<ThreadContext> {
     });
   }
 
-  /** The bus of its only card, for shared regions. */
   get bus(): HostBus {
     return this.cards[0]!.bus;
   }
@@ -187,10 +181,7 @@ export class Host implements Node, Machine<ThreadContext> {
     return false;
   }
 
-  /**
-   * Invalidates the lines that other cards keep: their snoop filters see all writes but their own
-   * card's (H-23).
-   */
+  /** Other cards' copies are invalidated (H-23). */
   #written(card: HostCard, address: number, length: number): void {
     if (this.cards.length === 1) return;
     for (const other of this.cards) if (other !== card) other.snoops.stored(address, length);
@@ -229,8 +220,7 @@ export class Host implements Node, Machine<ThreadContext> {
         this.#processor.run(now);
         break;
       case "writeback":
-        // The write-back is at the end of its instant, after pieces of a DMA write that leave at
-        // that instant.
+        // The write-back is at the end of its instant, after pieces of a DMA write that leave then.
         this.iio.catchUp(now + 1);
         this.#keep(input);
         break;
@@ -260,7 +250,7 @@ export class Host implements Node, Machine<ThreadContext> {
     return at;
   }
 
-  /** `WritebackPlan`: bytes that cores see, or those of a pending DMA write, become durable. */
+  /** `WritebackPlan`: bytes that cores see, or of a pending DMA write. */
   #keep({ from, to, buffered, data }: Extract<Input, { readonly kind: "writeback" }>): void {
     if (data !== undefined) return this.memory.durable.add(from, Uint8Array.fromHex(data));
     const address = SCM_BASE + from;
@@ -319,7 +309,7 @@ export class Host implements Node, Machine<ThreadContext> {
   }
 
   spawn(
-    thread: { readonly name: string; readonly plan: ProgramPlan },
+    thread: { readonly name: string; readonly plan: ProgramPlan; readonly isKernel?: true },
     run: (context: ThreadContext) => Steps<void>,
   ): void {
     this.#programs.spawn(thread, run);
@@ -346,7 +336,6 @@ export class Host implements Node, Machine<ThreadContext> {
   }
 
   #event(card: HostCard, event: RnicEvent): void {
-    // The kernel handles these events; no program reads them.
     if (event.type === "PAGE_FAULT") return card.paging.fault(event);
     if (event.type === "HINT_WORK") return this.#programs.hintWork(card, event);
     if (this.regions?.event(event)) return;

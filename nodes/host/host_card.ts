@@ -1,6 +1,6 @@
 /**
- * One card in its host's view: the bus between them, its I/O stack, and the host's state of the
- * card. Memory, caches, the IOMMU and the cores belong to the host and are shared by all its cards.
+ * One card in its host's view: bus, I/O stack, state. Memory, caches, IOMMU and cores are shared by
+ * all cards.
  */
 import { fail, unreachable } from "../../fabric/base/assert.ts";
 import type { Message } from "../../fabric/node.ts";
@@ -9,9 +9,9 @@ import { QUEUE_PLAN } from "../../fabric/rack/plan/queue_plan.ts";
 import type { AccessError } from "../../fabric/wire/host_bus/pcie.ts";
 import { layOut } from "../../fabric/wire/host_bus/queue_placement.ts";
 import { isOfQueue, type RnicEvent } from "../../fabric/wire/host_bus/rnic_command.ts";
-import type { HostRegions } from "./coherence/shared_regions.ts";
 import { type BusHost, HostBus } from "./cpu/host_bus.ts";
 import type { Processor } from "./cpu/processor.ts";
+import type { SharedRegions } from "./cpu/region.ts";
 import { traceRead, traceWritten } from "./host_trace.ts";
 import { CardMemory } from "./memory/card_memory.ts";
 import { CoherentAgent } from "./memory/coherent_agent.ts";
@@ -27,17 +27,17 @@ export interface CardHost extends BusHost {
   readonly paging: Pager;
   readonly iommu: Iommu | undefined;
   /** Regions that this host shares with others (C-03). */
-  readonly regions: HostRegions | undefined;
+  readonly regions: SharedRegions | undefined;
 }
 
 export interface CardParts {
   readonly host: CardHost;
   readonly plan: HostPlan;
   readonly processor: Processor;
-  /** The card has changed bytes of which other cards may keep copies. */
+  /** Other cards may keep copies. */
   readonly onWritten: (card: HostCard, address: number, length: number) => void;
   readonly onEvent: (card: HostCard, event: RnicEvent) => void;
-  /** The card has refused a program's store. */
+  /** */
   readonly onRefused: (program: string, error: Error) => void;
 }
 
@@ -47,15 +47,12 @@ export class HostCard {
   readonly iio: Iio;
   readonly guard: QueueGuard;
   readonly cardMemory: CardMemory | undefined;
-  /** The card's agent on the coherent bus; undefined on PCIe. */
   readonly agent: CoherentAgent | undefined;
-  /** The unit that the card asks for pages and translations. */
   readonly ats: Ats | undefined;
   readonly paging: CardPaging;
   readonly snoops = new SnoopFilter((address) =>
     this.bus.send({ kind: "snoop-invalidate", address })
   );
-  /** Replies to commands of programs that do not wait any more. */
   strayReplies = 0;
   readonly #parts: CardParts;
 
@@ -119,7 +116,7 @@ export class HostCard {
     this.bus = new HostBus(host, this);
   }
 
-  /** The card is gone: its requests are dropped, its writes are not. */
+  /** The card is gone: requests are dropped, writes are not. */
   reset(): void {
     this.#parts.host.paging.reset(this.index);
     this.ats?.reset();
@@ -147,14 +144,14 @@ export class HostCard {
       case "access-error":
         return this.#refused(message);
       case "ats":
-        // A host whose card asks its driver for pages has no unit for them.
+        // The card asks its driver where there is no ATS.
         return this.ats?.take(message, host.now);
       case "reply":
         this.guard.answered(message.id, message.reply);
         if (!processor.reply(message, host.now)) this.strayReplies++;
         return;
       case "event":
-        // Completions sent before a queue's event must be visible before it.
+        // Earlier completions must be visible before a queue's event.
         return isOfQueue(message.event)
           ? this.iio.follow(message, host.now)
           : onEvent(this, message.event);

@@ -1,6 +1,6 @@
 /**
- * The threads on a host's cores: the driver's (boot and reopening of each card, take-back, pages)
- * and the programs, which wait until their device is open. `cpu/processor.ts` has the cores.
+ * The threads on a host's cores: the driver's (boot, reopening, take-back, pages) and programs,
+ * which wait until their device is open. `cpu/processor.ts` has the cores.
  */
 import type { UnfinishedProgram } from "../../fabric/node.ts";
 import type { HostPlan, ProgramPlan } from "../../fabric/rack/plan/plan.ts";
@@ -28,33 +28,26 @@ import type { Context, HostDevices } from "./verbs/objects.ts";
 
 export interface ProgramOptions {
   /**
-   * The number of this life, from 0: programs draw different random numbers in each, and in later
-   * lives only services start.
+   * Counts from 0: programs draw other random numbers in each life, and in later lives only
+   * services start.
    */
   readonly life: number;
-  /** Programs by the name or path in `ProgramPlan.run`. */
   readonly programs: Readonly<Record<string, Program>>;
-  /** The user's own programs, by their path in the scenario. */
   readonly own?: Readonly<Record<string, Program>>;
   /** Makes the program that runs a binary; absent: the host runs none. */
   readonly native?: (plan: ProgramPlan) => Program;
   /** Programs that start at every boot, before those of the plan. */
   readonly services?: readonly string[];
-  /**
-   * Opens the device of the card that the core is bound to. Runs at every boot before any program
-   * that uses it.
-   */
+  /** Opens the device of the core's card, at every boot, before any program uses it. */
   readonly boot: (cpu: Cpu) => Steps<OpenDevice>;
-  /** Runs beside the programs once the device is open. */
   readonly watch?: (device: OpenDevice) => Steps<void>;
-  /** Takes the card's events from their queue once the device is open. */
   readonly serveEvents?: (
     device: OpenDevice,
     deliver: (event: RnicEvent) => void,
   ) => Steps<void>;
-  /** Reopens the device when the RNIC is back after a card failure in a running host. */
+  /** Opens the device anew when the RNIC is back after a card failure in a running host. */
   readonly reopen?: (device: OpenDevice) => Steps<void>;
-  /** Takes back the objects of a program that has ended. @returns whether none is left. */
+  /** Takes back an ended program's objects. @returns whether none is left. */
   readonly takeBack?: (device: OpenDevice, program: string) => Steps<boolean>;
 }
 
@@ -74,19 +67,16 @@ export interface ProgramsParts {
 interface CardDriver {
   readonly card: HostCard;
   readonly hints: HintThread;
-  /** Set at the end of the boot. */
   device: OpenDevice | undefined;
   isReopening: boolean;
 }
 
-/**
- * Much longer than the time from a card's power-on to its host's notice, which is a bus's latency.
- */
+/** Much longer than a bus's latency, after which the host notices a card's power-on. */
 const CARD_WAIT_PS = PS_PER_MS;
 
 /**
- * Programs and threads of a host at a time. [choice] Each takes some 45 KiB of the process that emulates the host, so that
- * a program that starts them without end is refused before the process ends.
+ * [choice] Threads of a host at a time. Each takes some 45 KiB of the emulating process, which a
+ * program that starts them without end would end.
  */
 const THREADS_MAX = 16_384;
 
@@ -97,21 +87,20 @@ interface Job {
   readonly plan: ProgramPlan;
   readonly startAt: Time;
   readonly onReturn: () => void;
+  /** A thread of the host's kernel that works for the program. */
+  readonly isKernel?: true;
 }
 
 interface EarlyProgram {
   readonly program: ProgramPlan;
   readonly startAt: Time;
-  /**
-   * The program waits for the card's power until then, as an order does; absent: it starts without.
-   */
+  /** Waits until then for the card's power, as an order does; absent: starts without. */
   readonly powerBy?: Time;
 }
 
 interface DriverThread<T> {
   readonly startAt?: Time;
   readonly serves?: true;
-  /** The card that its core is bound to; absent: the first one. */
   readonly card?: number;
   readonly onReturn?: (result: T) => void;
   readonly onFailure?: () => void;
@@ -126,7 +115,6 @@ export class HostPrograms {
   readonly #devices: HostDevices<OpenDevice>;
   #bootedAt: Time = 0;
   #isShutDown = false;
-  /** Programs that wait until the device is open, at boot or again. */
   #early: EarlyProgram[] = [];
   readonly #watches = new Map<string, CallWatch>();
   readonly #contexts = new WeakMap<ProgramPlan, Context>();
@@ -189,7 +177,6 @@ export class HostPrograms {
     return this.#drivers[index]!.device;
   }
 
-  /** Whether the device is open and the card has power. */
   #isReady({ card, device, isReopening }: CardDriver): boolean {
     return device !== undefined && card.bus.card !== undefined && !isReopening;
   }
@@ -198,7 +185,6 @@ export class HostPrograms {
     this.#drivers[index]!.hints.take(event);
   }
 
-  /** Jobs of the kernel's threads for hints, and their time on a core. */
   get hintJobs(): { readonly jobs: number; readonly workPs: Time } {
     let jobs = 0, workPs = 0;
     for (const { hints } of this.#drivers) {
@@ -207,7 +193,7 @@ export class HostPrograms {
     return { jobs, workPs };
   }
 
-  /** A card has lost its power. Programs of other cards do not wait for it any more. */
+  /** Programs of other cards do not wait for it any more. */
   cardLost({ index }: HostCard): void {
     this.#drivers[index]!.hints.reset();
     if (this.#drivers.length > 1) this.#scheduleEarly();
@@ -230,10 +216,6 @@ export class HostPrograms {
     }
   }
 
-  /**
-   * An orderly shutdown begins at `startAt`; see `shutdown.ts`.
-   * @param order the number of the order that begins it.
-   */
   #shutDown(startAt: Time, order?: number): void {
     const { machine, processor } = this.#parts;
     this.#drive("shutdown", (cpu) => {
@@ -275,7 +257,7 @@ export class HostPrograms {
     this.#drive(name, steps, { serves: true });
   }
 
-  /** C-03: far hosts may register this home's regions from now on. */
+  /** C-03: far hosts may register this home's regions. */
   #exposeRegions(): void {
     const { regions } = this.#parts.machine;
     if (regions?.hasHomes) this.#drive("regions", (cpu) => regions.expose(cpu), { serves: true });
@@ -308,17 +290,13 @@ export class HostPrograms {
     });
   }
 
-  /** Starts the thread for pages, where there is work for it. */
   servePages(): void {
     for (const { device } of this.#drivers) {
       if (device !== undefined) return this.#pageThread.serve();
     }
   }
 
-  /**
-   * Opens the present card, unless it is open. Repeats this where the card has begun another life
-   * meanwhile.
-   */
+  /** Ignored for an open card; repeated where the card has begun another life meanwhile. */
   reopen(card: HostCard): void {
     const driver = this.#drivers[card.index]!, { device } = driver;
     const { options: { reopen } } = this.#parts;
@@ -346,8 +324,8 @@ export class HostPrograms {
   }
 
   /**
-   * Whether a program's device is open, and those of all other cards with power: a program may open
-   * those, too. Objects that it made on a card that is being reopened would be lost at once.
+   * The program may open its own device and those of all other cards with power; objects made on a
+   * card that is being reopened would be lost at once.
    */
   #isOpen(program: ProgramPlan): boolean {
     const own = this.#driverOf(program);
@@ -369,10 +347,7 @@ export class HostPrograms {
     }
   }
 
-  /**
-   * Starts a program by an external order, or the host's shutdown. Where the card has no power, the
-   * program waits for it, {@link CARD_WAIT_PS} at most.
-   */
+  /** A program waits for its card's power, {@link CARD_WAIT_PS} at most. */
   order(program: ProgramPlan, startAt: Time): void {
     if (program.run === SHUTDOWN) return this.#shutDown(startAt, program.order);
     const driver = this.#drivers[program.rnic ?? 0];
@@ -419,12 +394,16 @@ export class HostPrograms {
   }
 
   /**
-   * Starts a thread of a program. Threads of one name would draw the same random numbers.
+   * Threads of one name would draw the same random numbers.
    * @param plan of the program. @throws ProgramError for the name of a running thread; EAGAIN
    * beyond {@link THREADS_MAX}.
    */
   spawn(
-    { name, plan }: { readonly name: string; readonly plan: ProgramPlan },
+    { name, plan, isKernel }: {
+      readonly name: string;
+      readonly plan: ProgramPlan;
+      readonly isKernel?: true;
+    },
     run: (context: ThreadContext) => Steps<void>,
   ): void {
     const { machine, processor } = this.#parts;
@@ -440,23 +419,24 @@ export class HostPrograms {
       const found = `${JSON.stringify(name.split("/").at(-1))}, as that of a thread that runs`;
       refuse("EINVAL", `name is ${found}: expected one of its own`);
     }
-    this.#add({ name, plan, startAt: machine.now, onReturn: () => {} }, run);
+    const kernel = isKernel && { isKernel };
+    this.#add({ name, plan, startAt: machine.now, onReturn: () => {}, ...kernel }, run);
   }
 
-  #add({ name, plan, startAt, onReturn }: Job, run: (context: ThreadContext) => Steps<void>): void {
-    const { serves, order } = plan;
-    const watch = this.#isShipped(plan) ? undefined : new CallWatch();
+  #add(job: Job, run: (context: ThreadContext) => Steps<void>): void {
+    const { name, plan, startAt, onReturn, isKernel } = job, { order } = plan;
+    const serves = isKernel ?? plan.serves;
+    const watch = isKernel || this.#isShipped(plan) ? undefined : new CallWatch();
     this.#parts.processor.add({
       name,
       ...(serves && { serves }),
-      ...(plan.native !== undefined && { native: true }),
+      ...(plan.native !== undefined && !isKernel && { native: true }),
       ...(order !== undefined && { order }),
       startAt,
       start: (account) => {
         const { weight, privileged, rnic = 0 } = plan;
         const cpu = this.#cpu(name, account, rnic, plan);
         const opened = deviceOn(this.#driverOf(plan).device!, cpu);
-        // One context for all threads of a program.
         const context = this.#contexts.get(plan) ?? opened.context;
         addContext(opened.state, context, name);
         const device = {
@@ -496,7 +476,6 @@ export class HostPrograms {
       (this.#parts.options.services ?? []).includes(run);
   }
 
-  /** @param card the number of the card whose bus it uses. */
   #cpu(
     name: string,
     account: Account,
@@ -508,13 +487,12 @@ export class HostPrograms {
     return new ProgramCore(machine, { stream, account, plan, rng: undefined }, card);
   }
 
-  /** Throws an error into a program; a program that has ended meanwhile has failed all the same. */
+  /** A program that has ended meanwhile has failed all the same. */
   fail(program: string, error: Error): void {
     const { processor, machine } = this.#parts;
     if (!processor.throwInto(program, error, machine.now)) this.#failed(program, error);
   }
 
-  /** A program's exception is a result of the run; the node continues. */
   #failed(program: string, error: unknown, order?: number): void {
     const { message, stack } = failureOf(error);
     if (error instanceof HostShutdown && order === undefined) {
@@ -533,7 +511,6 @@ export class HostPrograms {
     out.report("program-failed", order === undefined ? report : { ...report, order });
   }
 
-  /** See {@link Node.unfinished}. */
   unfinished(): UnfinishedProgram[] {
     const pending = this.#early.map(({ program, startAt }): UnfinishedProgram => ({
       program: program.run,
@@ -542,7 +519,7 @@ export class HostPrograms {
       since: startAt,
       ...(program.order !== undefined && { order: program.order }),
     }));
-    // A driver whose card has no power waits as the scenario demands, and is not reported.
+    // A driver whose card has no power waits as the scenario demands.
     const isUp = this.#drivers.every(({ card }) => card.bus.card !== undefined);
     const running = this.#parts.processor.unfinished().filter(({ plan }) =>
       plan.driver !== true || isUp
@@ -589,7 +566,6 @@ function programNamed(programs: Readonly<Record<string, Program>>, name: string)
   return program;
 }
 
-/** Any value can be thrown: for instance an error of a verb, by `throw answer`. */
 function failureOf(error: unknown): { readonly message: string; readonly stack: string } {
   if (!(error instanceof Error)) return { message: readableText(() => error), stack: "" };
   return {

@@ -6,8 +6,8 @@ import type { MemorySystem } from "./memory/memory_system.ts";
 import type { Iommu } from "./memory/iommu.ts";
 import type { PageTable } from "./memory/page_table.ts";
 import type { Pager } from "./paging/pager.ts";
-import type { HostRegions } from "./coherence/shared_regions.ts";
 import type { Processor } from "./cpu/processor.ts";
+import type { SharedRegions } from "./cpu/region.ts";
 
 interface Parts {
   readonly cards: readonly HostCard[];
@@ -16,7 +16,7 @@ interface Parts {
   readonly pages: PageTable;
   readonly paging: Pager;
   readonly iommu: Iommu | undefined;
-  readonly regions: HostRegions | undefined;
+  readonly regions: SharedRegions | undefined;
 }
 
 export interface HostCounts {
@@ -24,7 +24,6 @@ export interface HostCounts {
   readonly hintJobs: { readonly jobs: number; readonly workPs: Time };
 }
 
-/** Counters since power-on, of all cards together. */
 export function hostStatistics(
   processor: Processor,
   { cards, memory, map, pages, paging, iommu, regions }: Parts,
@@ -61,7 +60,6 @@ export function hostStatistics(
       busLinesRead: agent.read,
       busSnoopAnswers: agent.snoopAnswers,
     }),
-    // The most in one of the IIOs.
     iioBytesMax: Math.max(...cards.map(({ iio }) => iio.bytesMax)),
     iioBytes: sum(({ iio }) => iio.bufferedBytes),
     llcHits: llc.hits,
@@ -73,10 +71,9 @@ export function hostStatistics(
     scmWpqCombined: scmImc.combined,
     scmWpqOverflows: scmImc.overflows,
     scmWpqMax: scmImc.pendingMax,
-    // Bytes that the controller has received, and bytes written to the medium (P-01: blocks of 256
-    // B).
+    // Bytes received by the controller, and written to the medium (P-01: blocks of 256 B).
     scmBytesIn: scmImc.acceptedBytes,
-    // Lines of SCM that are newer in the LLC: stored, but not written back yet.
+    // Lines that are newer in the LLC.
     ...(dirty > 0 && { scmLinesDirty: dirty }),
     scmLinesOut: scmBuffer.lines,
     scmBlocksOut: scmBuffer.blocksOut,

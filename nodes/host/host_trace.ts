@@ -1,10 +1,10 @@
-/** A host's trace lines for DMA and for work on its cores. */
+/** A host's lines of a ladder. */
 import type { Outputs } from "../../fabric/node.ts";
 import type { Time } from "../../fabric/base/time.ts";
 import type { MemoryRead, MemoryWrite } from "../../fabric/wire/host_bus/pcie.ts";
 import { describePhysical, SCM_BASE } from "./memory/address_map.ts";
 
-/** A DMA read has arrived. @param of.behind bytes of earlier writes in the IIO. @param of.rnic number of the card. */
+/** @param of.behind bytes of earlier writes in the IIO. @param of.rnic number of the card. */
 export function traceRead(
   out: Outputs,
   read: MemoryRead,
@@ -31,7 +31,7 @@ export function traceWork(
   out.trace({ step: "busy", text: program, busy: { track: `core ${core}`, fromPs, untilPs } });
 }
 
-/** A whole DMA write has left the IIO, where it was from `fromPs` to `untilPs`. */
+/** All of the write was in the IIO from `fromPs` to `untilPs`. */
 export function traceWritten(
   out: Outputs,
   { address, data, noSnoop }: MemoryWrite,
@@ -53,7 +53,6 @@ export function traceWritten(
   out.trace({ step: flow === 2 ? "llc" : "imc", text, ...scmRange(address, data.length) });
 }
 
-/** Marks lines about the host's further cards. */
 function ofRnic(rnic: number): { rnic?: number } {
   return rnic === 0 ? {} : { rnic };
 }

@@ -325,8 +325,7 @@ export function* bootDevice(
   options: DeviceOptions = {},
 ): Steps<OpenDevice> {
   const agent = makeCmAgent();
-  // Random, so that a reboot does not repeat numbers: a peer may remember those of the earlier
-  // life.
+  // A peer may remember numbers of the earlier life.
   agent.nextCommId = (Math.floor(cpu.random() * 2 ** 32) ^ Math.floor(cpu.now / 1000)) >>> 0;
   for (;;) {
     const { card } = cpu;
@@ -349,18 +348,15 @@ function* openEvents(device: Device, plan: HostPlan): Steps<void> {
   device.state.eventQueue = yield* openEventQueue(device);
 }
 
-/**
- * Whether the firmware of this card has refused, or a program is wrong. Else the card had no power,
- * or has begun another life during the opening: it has lost all state.
- */
+/** @returns false where the card had no power, or has begun another life and so lost all state. */
 function isRefusal(error: unknown, cpu: Cpu, card: number | undefined): boolean {
   return !(error instanceof ProgramError) || (card !== undefined && cpu.card === card);
 }
 
 /**
- * Reopens the RNIC after a card failure in a running host. All earlier objects are gone; listeners
- * receive a reset event, connections are closed. Where the card fails again meanwhile, nothing is
- * opened and `state.card` differs from the present power-on: the next call opens it.
+ * Opens the RNIC anew after a card failure in a running host. Earlier objects are gone; listeners
+ * receive a reset event, connections are closed. Where the card fails again, nothing is opened and
+ * `state.card` differs from the present power-on: the next call opens it.
  */
 export function* reopenDevice(
   device: OpenDevice,
@@ -370,14 +366,14 @@ export function* reopenDevice(
   const { cpu, state, cm } = device;
   const { card } = cpu;
   const signals = resetAgent(cm.agent);
-  // Programs may still wait for earlier vectors.
+  // Programs may wait for earlier vectors.
   const { nextVector, epoch } = state;
   for (const qp of state.queuePairs.values()) qp.life.state = "reset";
   try {
     const opened = yield* initDevice(cpu, plan, options);
     const before = state.held;
     Object.assign(state, opened, { nextVector, epoch: epoch + 1, contexts: state.contexts });
-    // Freed only now: the failed card's last writes have arrived.
+    // Only now the failed card's last writes have arrived.
     for (const address of before.values()) cpu.free({ address });
     yield* openEvents(device, plan);
     // Programs may use QP 1 meanwhile: the earlier one refuses posts, but exists.

@@ -1,7 +1,6 @@
 /**
- * Options with units for a user's own program, read as the shipped programs read theirs. A program
- * gets the values of its scenario as they are written there, `64KiB` as a text. Own programs are
- * bundled with this file.
+ * Options with units for a user's own program, read as the shipped programs read theirs. Scenario
+ * values arrive as written, `64KiB` as a text. Own programs are bundled with this file.
  */
 import type { Time } from "../../fabric/base/time.ts";
 import { parseDuration, parseSize } from "../../fabric/rack/plan/units.ts";

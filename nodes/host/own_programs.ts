@@ -1,30 +1,28 @@
 /**
- * A user's own program and its instances. Each host has an instance for each of its lives, so that
- * module variables are that host's own however the rack is packed into processes.
+ * A user's own program. Each life of each host has an instance, so that module variables are that host's however the
+ * rack is packed into processes.
  *
- * An instance sees parameters in the place of globals that would make a run depend on the machine
- * (clock, chance, files, network). Each throws a sentence that names the replacement. This gives
- * good messages and the same verdict in every packing; the process's permissions are the actual
- * lock.
+ * Parameters take the place of globals by which a run would depend on the machine (clock, chance, files, network). Each
+ * throws a sentence that names the replacement, with the same verdict in every packing; the process's permissions are
+ * the actual lock.
  */
 import { checkProtocol, type CoherenceProtocol } from "../../fabric/coherence/own_rows.ts";
 import { watchedRecovery } from "./calls/watched_recovery.ts";
 import type { Check, Recover } from "./recovery/protocol.ts";
 import type { Program } from "./program_context.ts";
 
-/** The exports of a program's module. */
 export interface OwnProgram {
   readonly program: Program;
   readonly recover?: Recover;
   readonly check?: Check;
-  /** Rows of the coherent cards' protocol, of a file that is no program. */
+  /** Its file may have rows and no program. */
   readonly rows?: CoherenceProtocol;
 }
 
-/** Makes an instance, with its own module variables. @throws errors of its top level. */
+/** Each instance has its own module variables. @throws errors of its top level. */
 export type MakeProgram = () => OwnProgram;
 
-/** The default export of a bundled program (`console/rack/own/bundle.ts`): runs its top level. */
+/** Default export of a bundled program (`console/rack/own/bundle.ts`): runs its top level. */
 export type Instantiate = (
   module: { exports: Record<string, unknown> },
   exports: Record<string, unknown>,
@@ -86,7 +84,6 @@ const INSTEAD: Readonly<Record<string, string>> = {
   FinalizationRegistry: MEMORY,
 };
 
-/** Parameters of an instance in the place of globals. */
 export const SHADOWED: readonly string[] = [
   ...Object.keys(INSTEAD),
   "Math",
@@ -97,24 +94,20 @@ export const SHADOWED: readonly string[] = [
   "window",
 ];
 
-/** Whether a protocol has `recover` or `check`. */
 export function hasHooks(make: MakeProgram): boolean {
   const { recover, check } = make();
   return recover !== undefined || check !== undefined;
 }
 
-/** The part of the process around them that instances get: see {@link surroundings}. */
 export interface Surroundings {
-  /** The real globals without those in {@link SHADOWED}; read at their use. */
   readonly globals: object;
   readonly print: (...values: unknown[]) => void;
 }
 
 /**
- * Must be called before any program is loaded: a program could replace a function that is called
- * here, and so get the real globals.
- * @param globals the process's. @param print receives the values of `console.log` and similar
- * calls.
+ * Must be called before any program is loaded: a program could replace a function that is called here, and so get the
+ * real globals.
+ * @param globals the process's. @param print receives values of `console.log` and its like.
  */
 export function surroundings(
   globals: object,
@@ -165,9 +158,7 @@ const REFUSED = Object.fromEntries(
   Object.entries(INSTEAD).map(([name, instead]) => [name, refusing(name, instead)]),
 );
 
-/** Throws at any use except `typeof` and `instanceof`. */
 function refusing(name: string, instead: string): unknown {
-  // A function that is also a constructor.
   function refuse(): never {
     throw new TypeError(`found ${name}: ${instead}`);
   }
@@ -193,7 +184,7 @@ function shadowsIn({ globals, print }: Surroundings): Readonly<Record<string, un
     }),
     console: new Proxy({}, { get: () => print }),
   };
-  // Each instance has its own globals: other hosts do not see a program's additions.
+  // Each instance has its own: other hosts do not see a program's additions.
   const world: object = Object.create(globals);
   const all = { ...shadows, globalThis: world, global: world, self: world, window: world };
   Object.defineProperties(world, Object.getOwnPropertyDescriptors(all));

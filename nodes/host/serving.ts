@@ -1,17 +1,13 @@
-/**
- * Finds the unfinished programs of a host that serve others, so that they need not end, and
- * describes waits that cannot end.
- */
+/** Unfinished programs that serve others need not end; waits that cannot end are described. */
 import type { Source } from "./cpu/program.ts";
 import type { Cq } from "./verbs/objects.ts";
 import type { CmDevice } from "./cm/gsi.ts";
 import { CQE_BYTES } from "../../fabric/wire/host_bus/cqe.ts";
 
 /**
- * Whether a program waits for connection requests of its own listener, or for messages of its
- * clients: for a completion of receives, with no completion of a request of its own outstanding.
+ * Whether a program waits for connection requests, or for messages of its clients: a completion of receives, with no
+ * completion of its own requests outstanding.
  * @param program its name with its number; threads have their program's listeners.
- * @param sources its wait's.
  */
 export function servesClients(
   { state, cm }: CmDevice,
@@ -33,17 +29,14 @@ export function servesClients(
 }
 
 /**
- * Describes a program that waits for a completion it has not asked for: none of the outstanding
- * requests of the queue's pairs is signaled. Undefined where one is, where a receive may complete,
- * and where the wait has another source as well.
- * @param sources its wait's.
+ * A wait for a completion that was not asked for: none of the outstanding requests is signaled. Undefined where one is,
+ * where a receive may complete, and where the wait has another source.
  */
 export function waitsUnasked(
   { state }: Pick<CmDevice, "state">,
   sources: readonly Source[],
 ): string | undefined {
   const all = [...state.queuePairs.values()];
-  // The signal that the queue is gone is not another source.
   const gone = new Set(all.map(({ sendCq }) => sendCq.place.goneSignal));
   if (sources.some((source) => source.kind === "signal" && !gone.has(source.name))) {
     return undefined;
@@ -63,9 +56,8 @@ export function waitsUnasked(
 }
 
 /**
- * Describes a program that waits for the interrupt of completion queues of which none is armed:
- * their completions make no event. Undefined for another wait.
- * @param sources its wait's.
+ * A wait for the interrupt of completion queues of which none is armed: completions make no event. Undefined for
+ * another wait.
  */
 export function waitsUnarmed(
   { state }: Pick<CmDevice, "state">,
@@ -79,7 +71,7 @@ export function waitsUnarmed(
   return `completion queue ${names} is not armed (expected reqNotifyCq, once for each event)`;
 }
 
-/** The program of a thread: `mine.ts#2/worker` is one of `mine.ts#2`. */
+/** `mine.ts#2/worker` is a thread of `mine.ts#2`. */
 export function programOf(name: string): string {
   return /^.*?#\d+/.exec(name)?.[0] ?? name;
 }

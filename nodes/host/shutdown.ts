@@ -1,7 +1,6 @@
 /**
- * An orderly shutdown (C-09): programs end, regions are given back, and dirty lines of SCM go to
- * memory, as by `wbinvd` at the end of an operating system. It takes as long as these do; the power
- * goes off by the plan.
+ * Orderly shutdown (C-09): programs end, regions are given back, dirty lines of SCM go to memory,
+ * as by `wbinvd` at the end of an operating system.
  */
 import { PS_PER_US, type Time, transferTime } from "../../fabric/base/time.ts";
 import type { Machine } from "./cpu/cpu.ts";
@@ -12,24 +11,23 @@ import { SCM_BASE } from "./memory/address_map.ts";
 import { LINE_BYTES } from "./memory/llc.ts";
 
 /**
- * A choice: the time that programs have to end, as between the two signals of a shutdown, and the
- * interval of the driver's checks. Later stores of a program may not be written back; lines of
- * regions it cannot store to.
+ * A choice: time for programs to end, as between the two signals of a shutdown, and the interval of
+ * the driver's checks. Later stores of a program may not be written back; lines of regions it
+ * cannot store to.
  */
 const STOP_PS = 20 * PS_PER_US, LOOK_PS = PS_PER_US / 4;
 
-/** Lines are written back in this many parts, before each of which the host reports the rest. */
 const WRITE_BACK_STEPS = 8;
 
 interface Begun {
   readonly begun: Time;
-  /** The number of the order that began it; absent: the plan did. */
+  /** Absent where the plan began it. */
   readonly order?: number;
 }
 
 /**
- * The remaining work of a shutdown, as the host reports it on the way (`shutdown-step`). A shutdown
- * that a power failure interrupts is known by its last step.
+ * The remaining work (report `shutdown-step`). A shutdown that a power failure interrupts is known
+ * by its last step.
  */
 export type ShutdownStep =
   & Begun
@@ -39,17 +37,11 @@ export type ShutdownStep =
     | { readonly step: "write-back"; readonly lines: number }
   );
 
-/** The result of {@link shutDown}, as the host reports it. */
 export interface ShutdownReport extends Begun {
-  /**
-   * From then on all of SCM is in the persistence domain, and no far card has a line of this
-   * host's.
-   */
+  /** All of SCM is in the persistence domain, and no far card has a line of this host's. */
   readonly complete: Time;
   readonly stopped: number;
-  /** Regions that were given back. */
   readonly regions: readonly string[];
-  /** Regions that could not be given back, with the reason. */
   readonly failed: readonly string[];
   readonly lines: number;
 }
@@ -93,9 +85,8 @@ export function* shutDown<Context>(
 }
 
 /**
- * Writes back the LLC's dirty lines of SCM and the write-combining buffers. @returns the number of
- * lines.
- * @param onLeft called now and then with the number of remaining lines.
+ * Writes back the LLC's dirty lines and the write-combining buffers. @returns the number of lines.
+ * @param onLeft called now and then with the remaining number.
  */
 function* writeBackScm<Context>(
   { memory, timing }: Machine<Context>,

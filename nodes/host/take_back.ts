@@ -1,6 +1,5 @@
 /**
- * Takes back the RNIC objects of a program that has ended, as a kernel does for a dead process: its
- * connections end, then queue pairs, windows, regions and queues are destroyed, users before the
+ * Takes back the RNIC objects of a program that has ended, as a kernel does: users before the
  * objects they use. An object that another program uses stays, as the kernel's references keep it.
  */
 import { REJECT_REASON } from "../../fabric/wire/roce/cm.ts";
@@ -46,7 +45,7 @@ export function* takeBack(device: CmDevice, program: string): Steps<boolean> {
     yield* destroySrq({ ...srq, device, pd: bound(srq.pd) });
   }
   for (const cq of own(state.completionQueues, isOwn)) {
-    // The program that would acknowledge the events is gone.
+    // The program that would acknowledge them is gone.
     cq.place.unacknowledged = 0;
     yield* destroyCq({ ...cq, device });
   }
@@ -71,9 +70,6 @@ function isNothingLeft(
     ![...regions.values(), ...windows.values()].some(({ pd }) => isOwn(pd));
 }
 
-/**
- * Ends the ids of librdmacm, with requests for a connection and connections of other queue pairs.
- */
 function* endIds(device: CmDevice, program: string): Steps<void> {
   const { agent } = device.cm;
   const isOwn = (sink: CmSink | undefined) =>
@@ -95,7 +91,6 @@ function* endIds(device: CmDevice, program: string): Steps<void> {
   yield* emit(device, output);
 }
 
-/** Destroys a queue pair; the peer of its connection, also of a pending one, is told of the end. */
 function* endQueuePair(device: CmDevice, qp: Qp): Steps<void> {
   for (const group of [...qp.groups]) yield* detachMcast(qp, group);
   const endpoint = [...device.cm.agent.endpoints.values()].find(({ qpn }) => qpn === qp.qpn);
@@ -109,7 +104,7 @@ function* endQueuePair(device: CmDevice, qp: Qp): Steps<void> {
 }
 
 /**
- * Address handles exist in the driver only: they end with their domain, if no other object uses it.
+ * Address handles exist in the driver only and end with their domain, if no other object uses it.
  */
 function closeDomain({ state }: CmDevice, { handle, uses }: Pd): void {
   const { queuePairs, regions, windows, sharedReceiveQueues } = state;

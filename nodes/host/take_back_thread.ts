@@ -1,4 +1,4 @@
-/** The driver's thread that takes back the RNIC objects and the memory of ended programs. */
+/** The driver's thread that takes back RNIC objects and memory of ended programs. */
 import type { Processor } from "./cpu/processor.ts";
 import type { Steps } from "./cpu/program.ts";
 import type { AddressMap } from "./memory/address_map.ts";
@@ -12,16 +12,15 @@ interface Devices {
 
 export interface TakeBackParts {
   readonly map: AddressMap;
-  /** The program that allocated the memory at an address. */
   readonly owners: Map<number, string>;
   readonly processor: Processor;
-  /** Takes back a program's objects. @returns whether none is left. */
+  /**
+   * @returns whether no object is left.
+   */
   readonly takeBack: (device: OpenDevice, program: string) => Steps<boolean>;
-  /** Whether there is an open card to take objects back from. */
   readonly isReady: () => boolean;
   /**
-   * Runs a thread of the driver: its steps get the devices of present cards, and the open devices
-   * of absent ones.
+   * Runs a thread of the driver with the devices of present cards, and the open devices of absent ones.
    * @param onEnd called whether it returns or fails.
    */
   readonly run: (steps: (devices: Devices) => Steps<void>, onEnd: () => void) => void;
@@ -30,17 +29,13 @@ export interface TakeBackParts {
 export class TakeBackThread {
   readonly #parts: TakeBackParts;
   #isRunning = false;
-  /** Programs whose objects and memory are taken back when their last thread has ended. */
   readonly #leaving = new Set<string>();
 
   constructor(parts: TakeBackParts) {
     this.#parts = parts;
   }
 
-  /**
-   * A thread has ended whose objects must be taken back. @param name the program's, or its
-   * thread's.
-   */
+  /** @param name the program's, or its thread's. */
   leave(name: string): void {
     this.#leaving.add(programOf(name));
   }
@@ -81,13 +76,9 @@ export class TakeBackThread {
   }
 }
 
-/**
- * Whether a program has opened the device and was not taken back from it: it may have left objects
- * there.
- */
 function hasUsed({ state, cm: { agent } }: OpenDevice, program: string): boolean {
   for (const name of state.contexts.values()) if (programOf(name) === program) return true;
-  // Ids of librdmacm reach a card by its address, too.
+  // An id reaches a card by its address, too.
   for (const channel of agent.channels) if (programOf(channel.program) === program) return true;
   return false;
 }

@@ -1,7 +1,4 @@
-/**
- * Completed reads: of the host's memory, of the card's own, and of lines of shared regions. Each read's
- * continuation runs here; a read of a queue's information also resumes everything that waited for it.
- */
+/** Continuations of completed reads. */
 import type { Completion } from "../../fabric/wire/host_bus/pcie.ts";
 import { takePreload, takeSharedWord, takeWord } from "./responder/atomic.ts";
 import { resumeCompletion } from "./queues/completion_queue.ts";
@@ -37,7 +34,7 @@ export function hasFinished({ port }: Device): boolean {
   return port !== undefined && (port.finished.length > 0 || port.ended.length > 0);
 }
 
-/** Accesses of agent 0 to shared regions that are over (decision 6), then LSB reads that wait for no write (P-24). */
+/** Accesses of agent 0 (decision 6), then LSB reads that wait for no write (P-24). */
 export function finishOnPort(device: Device, port: CoherentPort): void {
   for (let end = takeEnded(device, port); end !== undefined; end = takeEnded(device, port)) {
     takeLineEnd(device, end.completion);
@@ -48,12 +45,11 @@ export function finishOnPort(device: Device, port: CoherentPort): void {
   }
 }
 
-/** A part of a read has come by the coherent bus: with the last one there is a completion. */
 export function takeLineEnd(device: Device, completion: Completion | undefined): void {
   if (completion !== undefined) takeRead(device, completion);
 }
 
-/** A DMA read has completed; this may drain a paused queue. */
+/** The read may have been the last of a paused queue. */
 export function takeRead(device: Device, completion: Completion): void {
   goOn(device, completion);
   if (device.pauses.size > 0) settlePauses(device);
@@ -76,7 +72,6 @@ function goOn(device: Device, completion: Completion): void {
   }
 }
 
-/** Completes reads of the card's own memory; a continuation may read again. */
 export function finishCardReads(device: Device): void {
   for (let read = takeCardRead(device); read !== undefined; read = takeCardRead(device)) {
     resumeRead(device, read.request.continuation, read.data);
@@ -84,7 +79,7 @@ export function finishCardReads(device: Device): void {
   }
 }
 
-/** Completes data reads that are due: they take equally long, so the first is the oldest. */
+/** All take equally long, so the first is the oldest. */
 export function finishDataReads(device: Device): void {
   const { dma: { reading }, now } = device;
   for (let read = reading.peek(); read !== undefined && read.at <= now; read = reading.peek()) {
@@ -171,7 +166,7 @@ function resume(device: Device, entry: QueueEntry, waiter: Waiter): void {
   }
 }
 
-/** Resumes in the order in which the card owes the frames: what it owed first goes first. */
+/** Frames resume in the order in which the card owes them. */
 function resumeContext(device: Device, entry: QueueEntry, waiting: ContextWait): void {
   const wait = takeWaiting(device, waiting, entry);
   if (wait === undefined) return;

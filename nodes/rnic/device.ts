@@ -1,4 +1,4 @@
-/** A card that has just got power: the first state of every part of {@link Device}. */
+/** A card that has just got power. */
 import { UPCALLS } from "./upcalls.ts";
 import type { Outputs } from "../../fabric/node.ts";
 import type { RnicPlan } from "../../fabric/rack/plan/plan.ts";
@@ -28,20 +28,18 @@ const NOWHERE: Outputs = {
   report() {},
 };
 
-/** Queue pair numbers 0 and 1 are reserved. */
+/** QP numbers 0 and 1 are reserved. */
 const FIRST_QPN = 17;
 
-/** Distance between the keys of neighbours: odd, so that 256 cards in a row have different ones. */
+/** It is odd, so 256 neighbours have different keys. */
 const KEY_STEP = 0x35;
 
 export interface DeviceOptions {
   readonly seed: number;
-  /** Of the coherence protocol; absent: the built-in one. */
   readonly tables?: Device["tables"];
   readonly heldLog?: HeldLog | undefined;
 }
 
-/** A card that has just got power. */
 export function createDevice(name: string, plan: RnicPlan, options: DeviceOptions): Device {
   const { queuePlan = QUEUE_PLAN } = plan;
   return {

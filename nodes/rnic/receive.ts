@@ -1,6 +1,6 @@
 /**
- * Receiving module: checks frames from the wire in the order of `rocev2.md` §3.4. A frame that fails a check here
- * is dropped in silence, counted by its reason, and changes nothing.
+ * Receiving module: checks frames in the order of `rocev2.md` §3.4. One that fails here is dropped
+ * in silence and changes nothing.
  */
 import type { Frame } from "../../fabric/node.ts";
 import { isGroupAddress } from "../../fabric/wire/roce/neighbour.ts";
@@ -21,14 +21,12 @@ import { receiveGroup } from "./responder/multicast.ts";
 import { dropInSilence, dropOverrun } from "./responder/silent_loss.ts";
 import { operationOf } from "./responder/operations.ts";
 import { takeHints } from "./hints/receive_hint.ts";
-import { takeGreeting } from "./coherence/receive_message.ts";
 import { receiveRequest } from "./responder/stalled_packets.ts";
 import { receiveResponse } from "./requester/response.ts";
 import { mayTake } from "./queues/context.ts";
 import type { QueuePair } from "./state/queue_pair.ts";
 import type { PacketIn } from "./state/responder_state.ts";
 
-/** A frame has arrived at the network port. */
 export function receiveFrame(device: Device, frame: Frame): void {
   const { counters } = device;
   counters.framesIn++;
@@ -37,12 +35,12 @@ export function receiveFrame(device: Device, frame: Frame): void {
   takeFrame(device, frame);
 }
 
-/** A frame that has arrived at the port, or that the card has looped back: no port counter has the latter. */
+/** No port counter has looped frames. */
 export function takeFrame(device: Device, frame: Frame): void {
   if (isOverrun(device)) return dropOverrun(device, frame);
   const packet = frame.packet ?? decodePacket(frame.bytes);
   if (isRefusal(packet)) return drop(device, "undecodable");
-  // C-01: a card knows only the RoCE version that it was built for.
+  // C-01: each card has one RoCE version.
   if ((packet.grh === undefined) !== (device.plan.roce === undefined)) {
     return drop(device, "roce-version");
   }
@@ -56,7 +54,7 @@ export function takeFrame(device: Device, frame: Frame): void {
   const qp = device.queuePairs.get(packet.bth.destQpn);
   if (qp === undefined) {
     // A greeting of another coherent card names no queue pair.
-    if (device.coherence !== undefined && takeGreeting(device, packet)) return;
+    if (device.coherence !== undefined && device.up.takeGreeting(device, packet)) return;
     return dropInSilence(device, { packet, row }, { reason: "unknown-qp", qp });
   }
   const reason = checkQueuePair(qp, { packet, row });
@@ -74,22 +72,21 @@ function takePacket(device: Device, qp: QueuePair, given: PacketIn): void {
   const { packet, row } = input;
   if (row.direction === "response") return receiveResponse(device, qp, { packet, row });
   const operation = operationOf(row);
-  // A hint, where the card takes no part in hints: no other packet that is no request has passed the checks above.
+  // A hint: no other packet that is no request has passed the checks above.
   if (operation === undefined || qp.hints === "group") drop(device, "vendor-operation");
   else receiveRequest(device, qp, { ...input, operation });
 }
 
-/** Q-07: the context has come that these packets of a queue pair waited for. */
+/** The packets have waited for the context (Q-07). */
 export function takePackets(device: Device, qp: QueuePair, inputs: readonly PacketIn[]): void {
   for (const input of inputs) {
-    // The queue pair may be in another state by now.
+    // The state may have changed meanwhile.
     const reason = checkQueuePair(qp, input);
     if (reason === undefined) takePacket(device, qp, input);
     else dropInSilence(device, input, { reason, qp });
   }
 }
 
-/** A congestion notification (§3.9), for a queue pair of any service. */
 function receiveNotice(device: Device, packet: RocePacket): void {
   const reason = checkDestination(device, packet) ??
     (takeCnp(device, packet) ? undefined : "congestion-notification");

@@ -1,6 +1,6 @@
 /**
- * The RNIC as a node: each input goes to the module that it concerns, then the scheduling and the sending module do
- * what can be done now. Read `device.ts` for the state, README.md for the map.
+ * The RNIC as a node: each input goes to its module, then scheduling and sending modules do what
+ * can be done.
  */
 import { fail } from "../../fabric/base/assert.ts";
 import { type Input, type Node, type Outputs, PORTS } from "../../fabric/node.ts";
@@ -49,12 +49,12 @@ import {
 } from "./completed_reads.ts";
 
 /**
- * An RNIC. Ports: {@link PORTS.rnicBus} to its host, {@link PORTS.rnicNetwork} to the network.
- * `seed` is the run's: only random eviction from the queue-information cache draws from it.
+ * Ports: {@link PORTS.rnicBus} to its host, {@link PORTS.rnicNetwork} to the network. `seed` is the
+ * run's: only random eviction from the queue-information cache draws from it.
  */
 export function createRnic(name: string, plan: RnicPlan, options: DeviceOptions): Node {
   let device = createDevice(name, plan, options);
-  /** A card whose host has no power is held off, and pristine when it comes back. */
+  /** The host has no power: the card is held off, and pristine when power comes back. */
   let isHeldOff = false;
   let isPortUp = true;
   const processingPs = rnicProcessingPs(plan.timing);
@@ -88,7 +88,7 @@ export function createRnic(name: string, plan: RnicPlan, options: DeviceOptions)
     device.now = now;
     device.out = out;
     takeInput(device, input);
-    // A driver that opens the card later asks for the port's state.
+    // A driver that opens the card later asks for the state.
     if (portChanged && device.spaces !== undefined) {
       raiseEvent(device, { type: isPortUp ? "PORT_ACTIVE" : "PORT_ERR", portNum: 1 });
     }
@@ -102,7 +102,8 @@ export function createRnic(name: string, plan: RnicPlan, options: DeviceOptions)
       if (device.port !== undefined) finishOnPort(device, device.port);
       runSchedule(device);
       runTransmitter(device);
-      // A frame that has left makes room and lets the answer behind it leave, and no input need follow.
+      // A frame that has left makes room and lets the answer behind it leave, and no input need
+      // follow.
     } while (hasTurns(device) || device.dma.onCard.length > 0 || hasFinished(device));
     runReadBacks(device);
     if (device.paging.invalidations.length > 0) answerInvalidations(device);
@@ -164,7 +165,7 @@ function takeInput(device: Device, input: Input): void {
     case "link":
       device.stageAt = now + timing.schedulePs;
       if (input.port === PORTS.rnicNetwork && input.up) reportAll(device);
-      // The network cable has lost its other end: pauses end with it.
+      // Pauses end with the cable.
       if (!input.up && flow !== undefined) forgetPauses(device, flow);
       return;
     case "power":
@@ -196,12 +197,10 @@ function takeBusMessage(device: Device, message: PcieMessage): void {
       if (device.port !== undefined) takeCoherent(device, device.port, message);
       return;
     default:
-      // A feature's message; no feature takes what only hosts receive.
       EXTENSION_MESSAGES[message.kind]?.(device, message as never);
   }
 }
 
-/** A message of the coherent bus: one of PCIe's in another form, or an answer to the card's port. */
 function takeCoherent(device: Device, port: CoherentPort, message: CoherentMessage): void {
   switch (message.op) {
     case "NcWr": {
@@ -234,7 +233,6 @@ function takeCoherent(device: Device, port: CoherentPort, message: CoherentMessa
     case "RspI":
     case "DataNc":
     case "IntPhysical":
-      // Only hosts receive these.
       return;
   }
 }

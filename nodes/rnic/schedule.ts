@@ -1,7 +1,6 @@
 /**
- * Scheduling module: takes doorbells (Q-06), which are writes into the device's registers, serves them in order,
- * and gives queue pairs with frames to begin their turns (`turns.ts`), as far as DMA reads and the transmit buffer
- * allow.
+ * Scheduling module: serves doorbells (Q-06) in order, and gives queue pairs their turns
+ * (`turns.ts`), as far as DMA reads and the transmit buffer allow.
  */
 import {
   CARD_MEMORY_BASE,
@@ -30,7 +29,6 @@ import { takeCarried, takePiece } from "./queues/blue_flame.ts";
 import type { DoorbellContent, TakenDoorbell } from "./state/queues.ts";
 import { traceCached, traceDoorbell, traceLostDoorbell } from "./trace/queue_trace.ts";
 
-/** A core has written to the BAR. A write that is no doorbell is counted and ignored. */
 export function writeRegister(device: Device, write: RegisterWrite): void {
   const isMessage = write.offset === DOORBELL_MESSAGE_OFFSET;
   if (isMessage || write.offset === DOORBELL_OFFSET) {
@@ -63,7 +61,7 @@ export function writeRegister(device: Device, write: RegisterWrite): void {
   device.counters.doorbellsRefused++;
 }
 
-/** Serves what can be served now. Called at the end of every step, while {@link hasTurns}. */
+/** Called at the end of every step, while {@link hasTurns}. */
 export function runSchedule(device: Device): void {
   const { congestion, dma, doorbells } = device;
   if (congestion?.flow !== undefined) unpark(device, congestion.flow);
@@ -72,10 +70,10 @@ export function runSchedule(device: Device): void {
 }
 
 /**
- * Drops and counts a doorbell for a queue that does not exist, or of a queue pair in RESET: its pointer is of an
- * earlier life. A doorbell for a queue in error is served (*own*: the document would drop it, too): work posted in
- * ERR has to complete with WR_FLUSH_ERR (IBTA, the state diagram of queue pairs), and the card learns of it by the
- * doorbell; the doorbell executes nothing.
+ * A doorbell for a queue that does not exist, or is in RESET (an earlier life's), is dropped and
+ * counted. For a queue in error it is served (*own*: the document would drop it, too): work posted
+ * in ERR has to complete with WR_FLUSH_ERR (IBTA, the state diagram of queue pairs), and the card
+ * learns of it by the doorbell.
  */
 function serveDoorbell(device: Device, doorbell: TakenDoorbell): void {
   const owner = device.owners[doorbell.queue];
@@ -95,7 +93,6 @@ function serveDoorbell(device: Device, doorbell: TakenDoorbell): void {
   else resumeDoorbell(device, entry, waiter);
 }
 
-/** The doorbell's queue is known: takes over its pointer and looks for work. */
 export function resumeDoorbell(
   device: Device,
   entry: QueueEntry,

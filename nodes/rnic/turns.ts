@@ -1,9 +1,9 @@
 /**
- * Whose turn it is to begin frames: weighted round robin by bytes on the line (surplus round robin: a
- * deficit round robin, Shreedhar and Varghese, SIGCOMM'95, in which a turn may overdraw and pays for it
- * in the next). mlx5's transmit scheduling arbiter does the same by the name of DWRR, with a `bw_share`
- * for each element (Linux, `mlx5_ifc.h`: TSAR_ELEMENT_TSAR_TYPE_DWRR). A turn costs the same whatever
- * the number of queue pairs: those with nothing to send are in no list.
+ * Whose turn it is to begin frames: weighted round robin by bytes on the line (surplus round robin:
+ * a deficit round robin, Shreedhar and Varghese, SIGCOMM'95, in which a turn may overdraw and pays
+ * for it in the next). mlx5's transmit scheduling arbiter does the same (Linux, `mlx5_ifc.h`:
+ * TSAR_ELEMENT_TSAR_TYPE_DWRR). Queue pairs with nothing to send are in no list, so a turn costs
+ * the same whatever their number.
  */
 import { isHeldBack } from "./transmit/congestion.ts";
 import { canRead } from "./dma/dma.ts";
@@ -14,10 +14,9 @@ import { releaseContexts } from "./queues/context.ts";
 import type { QueuePair } from "./state/queue_pair.ts";
 import { nextRequestFrame } from "./requester/requester.ts";
 
-/** Headers of a frame, on the line: added to the payload of a turn. */
 const HEADER_BYTES = 128;
 
-/** Whether a queue pair can have its turn now; a frame that leaves may make it possible. */
+/** A frame that leaves may make a turn possible. */
 export function hasTurns(device: Device): boolean {
   return isWanted(device) && (canFetch(device) || hasCardTurn(device));
 }
@@ -26,13 +25,11 @@ function isWanted({ turn, roundRobin }: Device): boolean {
   return turn.of !== undefined || roundRobin.length > 0;
 }
 
-/** Requests and answers share turns, so both engines must be able to take one. */
 function canFetch({ dma, transmitter }: Device): boolean {
   return canRead(dma.gather) && canRead(dma.responder) &&
     transmitter.bufferedBytes < LIMITS.transmitBufferBytes;
 }
 
-/** Begins frames, while {@link hasTurns}. */
 export function runTurns(device: Device): void {
   const { turn, roundRobin } = device;
   while (isWanted(device) && canFetch(device)) {
@@ -44,7 +41,7 @@ export function runTurns(device: Device): void {
 function takeTurn(device: Device, qp: QueuePair): void {
   const { congestion, turn, roundRobin } = device;
   qp.scheduled = false;
-  // A queue pair that is slowed down or paused does not keep the others from their turns.
+  // A queue pair that is held back does not keep others from their turns.
   if (congestion !== undefined && isHeldBack(device, congestion, qp)) {
     turn.of = undefined;
     turn.isWanted = false;
@@ -52,12 +49,12 @@ function takeTurn(device: Device, qp: QueuePair): void {
     return;
   }
   const hasMore = qp.surplus <= 0 || beginFrames(device, qp);
-  // A queue pair may have been scheduled meanwhile: it is in the list at most once.
+  // It was scheduled meanwhile; it is in the list at most once.
   const isWanted = hasMore || turn.isWanted;
   turn.isWanted = false;
   if (hasMore && qp.surplus > 0) return;
   turn.of = undefined;
-  // The rest of its share is lost; it pays for an overdraft in the next round.
+  // The rest of the share is lost; an overdraft is paid for in the next round.
   if (!hasMore) qp.surplus = Math.min(qp.surplus, 0);
   if (!isWanted) return;
   qp.scheduled = true;
@@ -70,9 +67,8 @@ function hasCardTurn({ coherence, turn, roundRobin }: Device): boolean {
 }
 
 /**
- * Decision 9: a DMA read of a line of a shared region ends when far cards have answered, so the messages that those
- * cards wait for go while all reads are under way. The firmware's messages are on the card: they need no read, and
- * little room.
+ * Decision 9: a DMA read of a shared line waits for far cards, so messages that those cards wait
+ * for go while all reads are under way. They are on the card: they need no read, and little room.
  */
 function runCardTurns(device: Device): void {
   const { turn, roundRobin } = device;
@@ -105,8 +101,8 @@ function nextTurn({ timing }: Device, qp: QueuePair): QueuePair {
 }
 
 /**
- * Begins a frame, or the short frames of a message that share a DMA read.
- * @returns whether there was one: then the queue pair may have another.
+ * Begins a frame, or the short ones of a message that share a DMA read. @returns whether there was
+ * one.
  */
 function beginFrames(device: Device, qp: QueuePair): boolean {
   qp.answersNext = !qp.answersNext;

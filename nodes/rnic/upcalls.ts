@@ -1,6 +1,6 @@
 /**
- * Calls from a lower floor to a higher one, each bound to its function. The README has the floors; `Upcalls` in
- * `state/device.ts` documents each call.
+ * Each call to a higher floor, bound to its function; `Upcalls` in `state/device.ts` documents
+ * them.
  */
 import type { Device, Upcalls } from "./state/device.ts";
 import type { QueuePair, RecvWaiter } from "./state/queue_pair.ts";
@@ -29,17 +29,9 @@ import { startAtomic } from "./responder/atomic.ts";
 import { loopBack } from "./responder/multicast.ts";
 import type { PacketFrame } from "../../fabric/wire/roce/packet.ts";
 import { isGroupAddress } from "../../fabric/wire/roce/neighbour.ts";
-import { cardQueuePairFailed } from "./coherence/serve.ts";
-import { takeGreeting } from "./coherence/receive_message.ts";
-import { noteLineAnswer, noteLineTask } from "./coherence/audit.ts";
-import { accessLine } from "./coherence/verbs.ts";
-import { redeemContext, redeemLine, redeemPage } from "./hints/charges.ts";
+import { EXTENSION_UPCALLS } from "./extensions.ts";
 import { countHint } from "./hints/send_hint.ts";
-import { noteMiss } from "./hints/needless.ts";
-import { unitsAhead } from "./hints/look_ahead.ts";
-import { wordsOverwritten } from "./hints/preload.ts";
 import { resumeLooks } from "./verify/read_back.ts";
-import { verifiedPersisted, verifiedUnproven } from "./verify/write_verify.ts";
 import type { TxFrame } from "./state/tx_frame.ts";
 import { fail, requestSent } from "./requester/requester.ts";
 
@@ -55,19 +47,7 @@ export const UPCALLS: Upcalls = {
   startAtomic,
   memoryReady,
   resumeBehindAtomics,
-  verifiedPersisted,
-  verifiedUnproven,
-  cardQueuePairFailed,
-  takeGreeting,
-  accessLine,
-  noteLineTask,
-  noteLineAnswer,
-  redeemPage,
-  redeemLine,
-  redeemContext,
-  noteMiss,
-  unitsAhead,
-  wordsOverwritten,
+  ...EXTENSION_UPCALLS,
 };
 
 function giveReceive(
@@ -98,7 +78,6 @@ function memoryReady(device: Device, { kind, qp }: MemoryWait): void {
     case "atomic":
       return passAnswers(device, qp);
     case "staged":
-      // Every step serves it.
       return;
     case "look":
       return resumeLooks(device, qp);
@@ -109,7 +88,6 @@ function memoryReady(device: Device, { kind, qp }: MemoryWait): void {
   }
 }
 
-/** A multicast datagram also goes to the port's own members. */
 function frameSent(device: Device, frame: TxFrame, sent: PacketFrame): void {
   const { qp, ud, row } = frame;
   if (device.hints !== undefined && countHint(device, device.hints, { frame, sent })) return;

@@ -1,17 +1,13 @@
-/** Counters of a switch, for the run's report. */
-
-/** All 0. */
 export function createCounters() {
   return {
     receivedFrames: 0,
     receivedBytes: 0,
     sentFrames: 0,
     sentBytes: 0,
-    /** Frames to group addresses, whichever ports they went to. */
     floodedFrames: 0,
     snoopedReports: 0,
     queuedFrames: 0,
-    /** Lossy frames that found their queue, alpha's share of the free buffer or the pool full. */
+    /** Lossy frames: their queue, alpha's share of the free buffer or the pool was full. */
     droppedQueueFull: 0,
     droppedLinkDown: 0,
     droppedUnknown: 0,

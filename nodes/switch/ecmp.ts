@@ -1,27 +1,25 @@
 /**
- * Equal-cost multipath (RFC 2991): selects one of several ports that lead to an address. A flow keeps its
- * port, as RC treats reordered packets as losses; flows are distinguished by the 5-tuple, of which
- * RoCEv2 leaves the UDP source port free for this (`rocev2.md` §1.1). Each switch hashes with a
- * seed of its own, so that the switches of one tier do not select alike (polarisation).
+ * Equal-cost multipath (RFC 2991): one of several ports to an address, by a hash of the 5-tuple, of which RoCEv2 leaves
+ * the UDP source port free (`rocev2.md` §1.1). A flow keeps its port, as RC treats reordered packets as losses. Each
+ * switch hashes with its own seed, so that a tier does not select alike (polarisation).
  *
- * Unusable ports are excluded: their link is down, or `routes.ts` has a withdrawal.
+ * A port is excluded whose link is down, or that `routes.ts` knows as withdrawn.
  */
 import type { SwitchPlan } from "../../fabric/rack/plan/plan.ts";
 import { rngFor } from "../../fabric/base/rng.ts";
 import { frameDestination } from "../../fabric/wire/roce/frame_peek.ts";
 
-/** IPv4 protocol, addresses and UDP ports, after an Ethernet header and without IP options. */
+/** Offsets after an Ethernet header, without IP options. */
 const PROTOCOL_AT = 23;
 const TUPLE_AT = 26;
 const TUPLE_END = 38;
 
 export interface Multipath {
-  /** MAC address → the ports that lead there. */
   readonly ports: ReadonlyMap<number, readonly number[]>;
   readonly seed: number;
 }
 
-/** The multipath table; undefined where every address has a single path. */
+/** @returns undefined where every address has a single path. */
 export function createMultipath(
   name: string,
   plan: SwitchPlan,
@@ -33,8 +31,8 @@ export function createMultipath(
 }
 
 /**
- * The port of a frame, among the usable ones; among all ports to the address where none is usable.
- * Undefined where no port leads there.
+ * Chooses among usable ports; among all where none is usable. @returns undefined where no port
+ * leads there.
  */
 export function choosePort(
   { ports, seed }: Multipath,
@@ -47,15 +45,17 @@ export function choosePort(
   const hash = flowHash(bytes, seed);
   for (const port of ways) {
     if (!isUp(port)) continue;
-    // Rendezvous hashing (highest random weight: Thaler and Ravishankar, IEEE/ACM ToN 1998; RFC
-    // 2991): when a port goes down only its own flows move, and they return to it.
+    // Rendezvous hashing (Thaler and Ravishankar, IEEE/ACM ToN 1998; RFC 2991): only flows of a
+    // port that goes down move, and they return to it.
     const weight = mix(hash, port + 1);
     if (weight > bestWeight) [best, bestWeight] = [port, weight];
   }
   return best;
 }
 
-/** A hash of the 5-tuple; of both MAC addresses where the frame has none. 32 bits, not negative. */
+/**
+ * The hash has 32 bits and is not negative; it is of both MAC addresses where there is no 5-tuple.
+ */
 export function flowHash(bytes: Uint8Array, seed: number): number {
   const isIpv4 = bytes[12] === 8 && bytes[13] === 0 && bytes.length >= TUPLE_END;
   let hash = mix(seed, isIpv4 ? bytes[PROTOCOL_AT]! : 0);

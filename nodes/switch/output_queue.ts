@@ -1,7 +1,6 @@
 /**
- * The frames queued at one output port, in a lane for each priority, FIFO within a lane. A frame
- * waits here until the port's transmitter can accept it; at an idle transmitter it is sent at once.
- * The highest priority is sent first (strict priority: 802.1Q's default transmission selection).
+ * Frames of one output port, a FIFO lane for each priority; strict priority, 802.1Q's default. At
+ * an idle transmitter a frame is sent at once.
  */
 import { assert } from "../../fabric/base/assert.ts";
 import { Fifo } from "../../fabric/base/fifo.ts";
@@ -11,7 +10,6 @@ import { NEVER, type Time } from "../../fabric/base/time.ts";
 import { lengthOf } from "../../fabric/wire/roce/packet.ts";
 import { PRIORITIES } from "../../fabric/wire/roce/pfc.ts";
 
-/** A queued frame, and its input port, whose share of the buffer it uses. */
 export interface Waiting {
   readonly frame: Frame;
   readonly from: number;
@@ -24,20 +22,17 @@ interface Lane {
 
 export interface OutputQueue {
   readonly lanes: readonly Lane[];
-  /** Bit mask of the priorities with queued frames. */
+  /** Bit mask of priorities. */
   occupied: number;
   frames: number;
   bytes: number;
-  /** Maximum of {@link bytes} so far. */
   peakBytes: number;
-  /** When the transmitter has sent all accepted frames. */
   freeAt: Time;
-  /** Frames that the transmitter has accepted so far, the switch's own included. */
+  /** Frames accepted by the transmitter, with the switch's own. */
   sentFrames: number;
   sentBytes: number;
-  /** Whether the link is up. */
   up: boolean;
-  /** Pauses requested by the other end; undefined where PFC is off. */
+  /** The pauses that the other end has requested; undefined where PFC is off. */
   readonly pauses: Pauses | undefined;
 }
 
@@ -60,7 +55,6 @@ export function createOutputQueue(pauses?: Pauses): OutputQueue {
   };
 }
 
-/** Queued bytes of this priority, on which marking depends. */
 export function laneBytes(queue: OutputQueue, priority: number): number {
   return queue.lanes[priority]!.bytes;
 }
@@ -76,7 +70,7 @@ export function enqueue(queue: OutputQueue, priority: number, waiting: Waiting):
   if (queue.bytes > queue.peakBytes) queue.peakBytes = queue.bytes;
 }
 
-/** The priority whose frame is next at `now`; −1 where no queued frame may be sent. */
+/** @returns −1 where no queued frame may be sent. */
 export function nextPriority(queue: OutputQueue, now: Time): number {
   const { pauses } = queue;
   let rest = queue.occupied;
@@ -88,7 +82,7 @@ export function nextPriority(queue: OutputQueue, now: Time): number {
   return -1;
 }
 
-/** When a queued frame may be sent, given the pauses; NEVER without queued frames. */
+/** @returns NEVER without queued frames. */
 export function mayGoAt(queue: OutputQueue, now: Time): Time {
   if (nextPriority(queue, now) >= 0) return now;
   let at = NEVER;
@@ -99,7 +93,6 @@ export function mayGoAt(queue: OutputQueue, now: Time): Time {
   return at;
 }
 
-/** Removes the first frame of a lane that is not empty. */
 export function dequeue(queue: OutputQueue, priority: number): Waiting {
   const lane = queue.lanes[priority]!;
   const waiting = lane.waiting.shift();

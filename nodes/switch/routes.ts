@@ -1,24 +1,18 @@
 /**
- * Withdrawals between neighbouring switches: addresses to which a switch has lost every path. This
- * is the part of a routing protocol that static routes need. A switch that has lost its last cable
- * to a leaf sends a withdrawal over its other trunks, and revokes it when a cable is restored; the
- * receiver applies it `convergencePs` later, which models detection, processing and programming of
- * tables (choice: BGP with BFD takes milliseconds to seconds, a hardware failover microseconds). Where
- * the receiver has lost every path by it, it sends a withdrawal of its own then: in a fat tree from
- * aggregation over core and aggregation to the edges of other pods.
+ * Withdrawals between neighbouring switches: addresses to which a switch has lost every path, the part of a routing
+ * protocol that static routes need. A switch that has lost its last cable to a leaf tells its other trunks, and
+ * revokes it when a cable is restored. The receiver applies it `convergencePs` later: detection, processing and
+ * programming of tables (choice: BGP with BFD takes milliseconds to seconds, a hardware failover microseconds). Where
+ * it then has no path left, it sends a withdrawal of its own.
  *
- * A message has its sender's complete state for this neighbour, so each replaces the previous one. A
- * neighbour that lies on the way to an address is not told of it: it would not send it back (split horizon,
- * RFC 2453 §3.4.3).
+ * A message has all that its sender has for this neighbour, so each replaces the previous one. A neighbour on the way
+ * to an address is not told of it: it would not send it back (split horizon, RFC 2453 §3.4.3).
  */
 import type { SwitchPlan } from "../../fabric/rack/plan/plan.ts";
 import { NEVER, type Time } from "../../fabric/base/time.ts";
 import type { OwnFrame } from "./snooping.ts";
 
-/**
- * The nearest bridge's group address, which is never forwarded (IEEE 802.1AB §7.1); source address
- * 0.
- */
+/** The nearest bridge's group address (IEEE 802.1AB §7.1); source address 0. */
 const DESTINATION = [0x01, 0x80, 0xc2, 0x00, 0x00, 0x0e];
 /** IEEE Std 802, local experimental EtherType 1. */
 const ETHERTYPE = 0x88b5;
@@ -26,7 +20,6 @@ const COUNT_AT = 14;
 const MACS_AT = 16;
 const MAC_BYTES = 6;
 
-/** Addresses that a neighbour cannot reach: in effect from `at` on, until the next withdrawal. */
 interface Withdrawn {
   readonly macs: ReadonlySet<number>;
   readonly at: Time;
@@ -34,12 +27,10 @@ interface Withdrawn {
 
 export interface Routes {
   readonly groups: NonNullable<SwitchPlan["multipath"]>;
-  /** Ports that lead to switches. */
   readonly trunks: readonly number[];
   readonly convergencePs: Time;
-  /** By port, oldest first: the last withdrawal in effect, and pending ones. */
   readonly withdrawn: Map<number, readonly Withdrawn[]>;
-  /** By trunk: the lost addresses that the neighbour was last told; none while its cable is down. */
+  /** Addresses last told to each trunk; none while its cable is down. */
   readonly told: Map<number, readonly number[]>;
 }
 
@@ -60,7 +51,6 @@ export function createRoutes(plan: SwitchPlan): Routes {
   };
 }
 
-/** Whether a withdrawal of the address by the neighbour at `port` is in effect. */
 export function isWithdrawn(routes: Routes, port: number, to: { mac: number; now: Time }): boolean {
   const withdrawals = routes.withdrawn.get(port);
   if (withdrawals === undefined) return false;
@@ -71,13 +61,11 @@ function lastInEffect(withdrawals: readonly Withdrawn[], now: Time): number {
   return withdrawals.findLastIndex(({ at }) => at <= now);
 }
 
-/** The link at `port` went down or came up: neither neighbour knows anything of the other. */
 export function forgetNeighbour(routes: Routes, port: number): void {
   routes.withdrawn.delete(port);
   routes.told.delete(port);
 }
 
-/** The messages for the neighbours to whom other addresses are lost than they were told. */
 export function withdrawals(routes: Routes, at: Now): OwnFrame[] {
   return changes(routes, at).map(({ port, macs }) => {
     routes.told.set(port, macs);
@@ -85,7 +73,7 @@ export function withdrawals(routes: Routes, at: Now): OwnFrame[] {
   });
 }
 
-/** When there will be messages, as a withdrawal comes into effect and nothing else changes; NEVER without any. */
+/** When a withdrawal comes into effect and nothing else changes; NEVER without one. */
 export function nextWithdrawalAt(routes: Routes, { now, isUp }: Now): Time {
   const pending = [...routes.withdrawn.values()].flat().map(({ at }) => at)
     .filter((at) => at > now).sort((x, y) => x - y);
@@ -111,10 +99,7 @@ function isSame(some: readonly number[], others: readonly number[]): boolean {
   return some.length === others.length && some.every((each, i) => each === others[i]);
 }
 
-/**
- * Processes a message of the neighbour at `port`. @returns false where the frame is no such
- * message.
- */
+/** @returns false where the frame is no withdrawal. */
 export function takeWithdrawal(
   routes: Routes,
   from: { readonly port: number; readonly now: Time },

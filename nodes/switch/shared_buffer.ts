@@ -21,17 +21,15 @@ export interface SharedBuffer {
   readonly alpha: number | undefined;
   readonly pfc: NonNullable<SwitchPlan["congestion"]>["pfc"];
   readonly headroomPoolBytes: number;
-  /** Bytes of the pool in use, of all headroom, and of the memory; and the maximum of the last. */
+  /** Used bytes of the pool, of all headroom and of all memory, and the most of the last. */
   sharedUsed: number;
   headroomUsed: number;
   bytes: number;
   peakBytes: number;
-  /** Queued lossy bytes, by output port. */
   readonly lossyByPort: Float64Array;
-  /** By priority group: queued bytes outside headroom, and those in it. */
+  /** Bytes of each priority group outside headroom, and in it. */
   readonly keptBytes: Float64Array;
   readonly headroomBytes: Float64Array;
-  /** The maximum that one group has had in headroom. */
   headroomPeakBytes: number;
 }
 
@@ -55,7 +53,6 @@ export function createSharedBuffer(plan: SwitchPlan): SharedBuffer {
   };
 }
 
-/** A frame's path through the switch. */
 export interface Passage {
   readonly from: number;
   readonly to: number;
@@ -67,12 +64,10 @@ function isLossless({ pfc }: SharedBuffer, priority: number): boolean {
   return pfc !== null && (pfc.lossless & (1 << priority)) !== 0;
 }
 
-/** Bytes of `bytes` beyond the reserved ones. */
 function sharedOf({ reservedBytes }: SharedBuffer, bytes: number): number {
   return Math.max(0, bytes - reservedBytes);
 }
 
-/** In whole bytes. */
 function shareOfFree({ sharedBytes, sharedUsed }: SharedBuffer, alpha: number): number {
   return Math.floor(alpha * (sharedBytes - sharedUsed));
 }
@@ -89,13 +84,9 @@ function toHeadroom(buffer: SharedBuffer, group: number, bytes: number): number 
   return bytes - Math.min(bytes, Math.max(0, room));
 }
 
-/**
- * The part of the buffer that is full for a frame: its group's headroom, its output's queue, alpha's share, or the
- * pool.
- */
 export type Full = "headroom" | "queue" | "share" | "pool";
 
-/** The part of the buffer that has no room for the frame, which is dropped; undefined where there is room. */
+/** @returns undefined where there is room; otherwise the frame is dropped. */
 export function fullFor(buffer: SharedBuffer, passage: Passage): Full | undefined {
   const { from, to, priority, bytes } = passage;
   if (isLossless(buffer, priority)) {
@@ -114,7 +105,7 @@ export function fullFor(buffer: SharedBuffer, passage: Passage): Full | undefine
   return sharedUsed + shared - sharedOf(buffer, waits) <= sharedBytes ? undefined : "pool";
 }
 
-/** Adds a queued frame. @returns whether its sender has to pause. */
+/** @returns whether its sender has to pause. */
 export function occupy(buffer: SharedBuffer, passage: Passage): boolean {
   const { from, to, priority, bytes } = passage;
   buffer.bytes += bytes;
@@ -132,7 +123,7 @@ export function occupy(buffer: SharedBuffer, passage: Passage): boolean {
   return inHeadroom > 0;
 }
 
-/** Removes a queued frame, from the headroom first. @returns whether its sender may go on. */
+/** Takes bytes from the headroom first. @returns whether its sender may go on. */
 export function vacate(buffer: SharedBuffer, passage: Passage): boolean {
   const { from, to, priority, bytes } = passage;
   buffer.bytes -= bytes;
@@ -148,7 +139,6 @@ export function vacate(buffer: SharedBuffer, passage: Passage): boolean {
   return buffer.headroomBytes[group] === 0 && mayGoOn(buffer, buffer.keptBytes[group]!);
 }
 
-/** Whether a group with so much queued is below the point at which its sender goes on. */
 function mayGoOn(buffer: SharedBuffer, kept: number): boolean {
   const { threshold } = buffer.pfc!;
   if (threshold.kind === "static") return kept <= threshold.xonBytes;

@@ -1,8 +1,8 @@
 /**
- * Multicast in a switch: the switch learns group members from forwarded membership reports (IGMP
- * snooping, RFC 4541). A group without reports is flooded; so are 224.0.0.x and frames that are not
- * IPv4. To other switches it reports the groups of all its members, from 0.0.0.0 (§2.1.1: proxy
- * reporting). Between switches, group traffic uses a spanning tree of cables.
+ * Multicast: group members are learnt from membership reports (IGMP snooping, RFC 4541). A group
+ * without reports is flooded; so are 224.0.0.x and frames that are not IPv4. To other switches go
+ * reports of all groups, from 0.0.0.0 (§2.1.1: proxy reporting). Between switches, group traffic
+ * uses a spanning tree of cables.
  */
 import type { SwitchPlan } from "../../fabric/rack/plan/plan.ts";
 import {
@@ -14,23 +14,18 @@ import {
 } from "../../fabric/wire/roce/igmp.ts";
 import { isGroupAddress } from "../../fabric/wire/roce/neighbour.ts";
 
-/** Maximum number of groups of one switch; more are flooded. */
 const SNOOPED_GROUPS_MAX = 4096;
-/** Source address of the switch's own reports: a locally administered address that no RNIC has. */
+/** A locally administered address, which no RNIC has. */
 const SWITCH_MAC = 0x02ff_ffff_ffff;
-/** Groups of the local network, 224.0.0.x: hosts need not report them (RFC 4541 §2.1.2). */
+/** 224.0.0.x: hosts need not report them (RFC 4541 §2.1.2). */
 const LOCAL_LAST = 0xe000_00ff;
 
 export interface GroupTable {
-  /** IPv4 group → its member ports. A group without members has no entry. */
   readonly members: Map<number, Set<number>>;
-  /** Ports of the spanning tree for group traffic. */
   readonly tree: readonly number[];
-  /** Ports of the tree that lead to other switches. */
   readonly trunks: readonly number[];
 }
 
-/** A frame that the switch itself sends. */
 export interface OwnFrame {
   readonly port: number;
   readonly bytes: Uint8Array<ArrayBuffer>;
@@ -38,14 +33,13 @@ export interface OwnFrame {
 
 export function createGroupTable(plan: SwitchPlan): GroupTable {
   const tree = plan.flood ?? Array.from({ length: plan.ports }, (_, port) => port);
-  // Multipath ports lead to switches; a host has a single cable.
+  // A host has a single cable.
   const uplinks = new Set(plan.multipath?.flatMap(([, ports]) => ports));
   return { members: new Map(), tree, trunks: tree.filter((port) => uplinks.has(port)) };
 }
 
 /**
- * Output ports of a frame to a group address: the group's members, or the whole tree. Never its
- * input port; none where the input port is not in the tree.
+ * @returns the group's members, or the whole tree; never the input port, and none where that is not in the tree.
  */
 export function groupPorts(table: GroupTable, from: number, bytes: Uint8Array): readonly number[] {
   if (!table.tree.includes(from)) return [];
@@ -60,9 +54,8 @@ function groupOf(bytes: Uint8Array): number {
 }
 
 /**
- * Processes a membership report from port `from`; the switch does not forward it. Undefined where
+ * The report came from port `from` and is not forwarded. @returns the reports for the other switches; undefined where
  * the frame is no valid IGMP report: it is forwarded like any other.
- * @returns the reports for the other switches.
  */
 export function takeReport(
   table: GroupTable,
@@ -81,7 +74,6 @@ export function takeReport(
   return frames;
 }
 
-/** The link at `port` went down: its memberships end. */
 export function forgetPort(table: GroupTable, port: number): OwnFrame[] {
   const frames: OwnFrame[] = [];
   for (const group of [...table.members.keys()]) {
@@ -90,7 +82,6 @@ export function forgetPort(table: GroupTable, port: number): OwnFrame[] {
   return frames;
 }
 
-/** The link to another switch came up: reports this side's memberships to it. */
 export function introduce(table: GroupTable, port: number): OwnFrame[] {
   if (!table.trunks.includes(port)) return [];
   const groups = [...table.members.keys()].filter((group) => isWantedFor(table, group, port));

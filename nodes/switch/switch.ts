@@ -2,9 +2,8 @@
  * An Ethernet switch with output queues. Read `forwarding.ts`, `output_queue.ts`, `shared_buffer.ts` and
  * `marking.ts` first.
  *
- * A frame is looked up at its arrival and leaves at least `latencyPs` later. A port selects its
- * next frame `latencyPs` before that frame leaves, so that a pause or a mark still affects every
- * queued frame.
+ * A frame leaves at least `latencyPs` after its arrival. A port selects its next frame `latencyPs` before that leaves,
+ * so that a pause or a mark still affects every queued frame.
  */
 import { fail } from "../../fabric/base/assert.ts";
 import {
@@ -76,8 +75,8 @@ import {
 } from "./snooping.ts";
 
 /**
- * Creates a switch without power. Ports are up until a link event. `seed` is the run's: only
- * marking draws from it.
+ * The switch has no power yet; ports are up until a link event. `seed` is the run's: only marking
+ * draws from it.
  */
 export function createSwitch(
   name: string,
@@ -95,29 +94,23 @@ class Switch implements Node {
   readonly #table: ReadonlyMap<number, number>;
   readonly #multipath: Multipath | undefined;
   readonly #routes: Routes;
-  /** When a withdrawal comes into effect of which neighbours are to be told. */
   #routesAt: Time = NEVER;
   readonly #groups: GroupTable;
   readonly #queues: OutputQueue[];
-  /** Bits per second by port; undefined where all ports have the same. */
   readonly #rates: readonly number[] | undefined;
   readonly #incoming = new IncomingFrames();
   readonly #buffer: SharedBuffer;
-  /** By port: the pauses requested from the other end; none where PFC is off. */
   readonly #requests: PauseRequests[];
   readonly #ecn: EcnParameters | null;
-  /** One stream per port, so that the traffic of a port does not affect the marks of another. */
+  /** One per port, so that a port's traffic does not affect another's marks. */
   readonly #rngs: Rng[];
-  /** Whether DSCPs are evaluated: without congestion control all frames share one lane. */
   readonly #hasPriorities: boolean;
-  /** The instant of the current step, and where its outputs go. */
   #now: Time = 0;
   #out: Outputs | undefined;
   #wakeAt: Time = NEVER;
-  /** Sum of the port's queue length, including the frame itself, over all queued frames. */
+  /** The sum, over all queued frames, of the queue length that a frame has met, itself included. */
   #queueSeenBytes = 0;
   readonly #counters = createCounters();
-  /** The priority groups whose first lost frame was noted, and the full parts whose first lost lossy frame was. */
   readonly #said = new Set<number | Full>();
 
   constructor(name: string, plan: SwitchPlan, seed: number) {
@@ -175,7 +168,6 @@ class Switch implements Node {
     let queuePeakBytes = 0, pausedPs = 0;
     const ports: Record<string, number> = {};
     for (const [port, queue] of this.#queues.entries()) {
-      // The frames that each cable carries, by its transmitter.
       ports[`port${port}.sentFrames`] = queue.sentFrames;
       ports[`port${port}.sentBytes`] = queue.sentBytes;
       ports[`port${port}.queuedBytes`] = queue.bytes;
@@ -209,8 +201,7 @@ class Switch implements Node {
       case FLOOD:
         return this.#receiveGroup(from);
     }
-    // The destination is on the segment of the frame's source, so it has received the frame already
-    // (IEEE 802.1D §7.7).
+    // The destination is on the source's segment, and has received the frame (IEEE 802.1D §7.7).
     if (verdict === port) counters.droppedReturn++;
     else this.#pass({ from: port, to: verdict, frame }, tailPs);
   }
@@ -224,7 +215,6 @@ class Switch implements Node {
     return choosePort(this.#multipath, head, leadsThere) ?? UNKNOWN;
   }
 
-  /** Takes a membership report, or sends a copy to each output port. */
   #receiveGroup({ port, frame, tailPs }: Received): void {
     const reports = takeReport(this.#groups, port, headOf(frame));
     if (reports !== undefined) {
@@ -237,7 +227,6 @@ class Switch implements Node {
     }
   }
 
-  /** Tells the neighbours of route changes, now and when a withdrawal comes into effect. */
   #reroute(): void {
     const at = { now: this.#now, isUp: (port: number) => this.#queues[port]!.up };
     this.#announce(withdrawals(this.#routes, at));
@@ -271,7 +260,7 @@ class Switch implements Node {
     return true;
   }
 
-  /** Forwards a frame of which `tailPs` are missing, or stores it first. */
+  /** Forwards the frame, or stores it first; `tailPs` are missing. */
   #pass(way: { from: number; to: number; frame: Frame }, tailPs: Time): void {
     const rates = this.#rates;
     const isFaster = rates !== undefined && rates[way.to]! > rates[way.from]!;
@@ -306,7 +295,6 @@ class Switch implements Node {
     this.#wakeAt = Math.min(this.#wakeAt, this.#portWakeAt(queue));
   }
 
-  /** Counts the loss, and notes the first of each kind. */
   #dropForRoom(passage: Passage, full: Full): void {
     const isBeyondHeadroom = full === "headroom";
     if (isBeyondHeadroom) this.#counters.droppedHeadroom++;
@@ -330,7 +318,6 @@ class Switch implements Node {
     return pauses.until[priority]! <= this.#now && nextPriority(queue, this.#now) < 0;
   }
 
-  /** The frame, or a copy marked "congestion experienced". */
   #mark(queue: OutputQueue, { to, priority }: Passage, frame: Frame): Frame {
     const ecn = this.#ecn;
     if (ecn === null || frameEcn(headOf(frame)) === ECN.notCapable) return frame;
@@ -362,7 +349,6 @@ class Switch implements Node {
     }
   }
 
-  /** Sends a frame of the switch itself before all queued frames. */
   #control(to: { port: number; bytes: Uint8Array<ArrayBuffer> }): void {
     const frame: Frame = { kind: "frame", bytes: to.bytes };
     this.#transmit(to.port, frame);
@@ -375,7 +361,6 @@ class Switch implements Node {
     queue.sentBytes += lengthOf(frame);
   }
 
-  /** Gives every transmitter that is about to be idle its next frame. */
   #serve(): void {
     for (let port = 0; port < this.#queues.length; port++) {
       const queue = this.#queues[port]!;
@@ -390,7 +375,6 @@ class Switch implements Node {
     this.#findWake();
   }
 
-  /** The frame is no longer queued: its input port's priority may be resumed. */
   #leave(passage: Passage): void {
     if (vacate(this.#buffer, passage)) this.#resume(passage);
   }
@@ -401,7 +385,6 @@ class Switch implements Node {
     this.#counters.sentBytes += lengthOf(to.frame);
   }
 
-  /** Frames queued for a port whose link went down are lost, and its pauses end. */
   #setLink(link: { port: number; up: boolean }): void {
     const { port, up } = link;
     const queue = this.#queues[port];
@@ -446,14 +429,12 @@ class Switch implements Node {
   }
 }
 
-/** A frame whose head has arrived; its last bit does so `tailPs` later. */
 interface Received {
   readonly port: number;
   readonly frame: Frame;
   readonly tailPs: Time;
 }
 
-/** Names of the full parts, for notes. */
 const LOSSY_FULL: Readonly<Record<Exclude<Full, "headroom">, string>> = {
   queue: "at a full queue",
   share: "beyond alpha's share of the free buffer",

@@ -1,11 +1,6 @@
 /**
- * Speed against another checkout, also on a machine that has other work:
- * `deno run -A scripts/bench/against.ts FOLDER [put|many|packets|local|remote] [PROCESSES]`.
- *
- * A process loads both checkouts and runs the same rack in each, 100 us of virtual time (some milliseconds) at a time,
- * in turns whose order is drawn: what slows the machine slows both. Of the pairs' ratios (processor time of an event
- * there over here) the middle 60 % count. V8 does not compile alike in every process, so one process tells no
- * difference of a few percent: the result is the mean over processes, with twice its standard error.
+ * Speed against another checkout (README): `deno run -A scripts/bench/against.ts FOLDER
+ * [put|many|packets|local|remote] [PROCESSES]`.
  */
 import { rngFor } from "../../fabric/base/rng.ts";
 import { NEVER, PS_PER_US } from "../../fabric/base/time.ts";
@@ -15,7 +10,7 @@ import { accessOften, rateScenario } from "./shared.ts";
 import { cpuMs } from "./traffic_rack.ts";
 
 const SEED = 7;
-/** Processes unless the command says so, runs of one that are left out while V8 compiles, and runs that count. */
+/** Runs that are left out while V8 compiles, and runs that count. */
 const PROCESSES = 12, WARM_UPS = 6, RUNS = 16;
 const SLICE_PS = 100 * PS_PER_US;
 /** A shorter slice is the end of a run. */
@@ -49,12 +44,10 @@ programs:
 };
 
 interface Found {
-  /** Mean logarithm of the ratios that count. */
   readonly logSpeed: number;
   readonly digests: readonly string[];
 }
 
-/** @param folders of the checkouts: this one's and the other's, in either order. */
 async function compare(folders: readonly string[], load: string, process: number): Promise<Found> {
   const text = LOADS[load]!;
   const makers = await Promise.all(folders.map(async (folder) => {
@@ -99,7 +92,7 @@ function mean(values: readonly number[]): number {
   return values.reduce((sum, value) => sum + value, 0) / values.length;
 }
 
-/** Compares in a process of its own. The order in which checkouts are loaded changes from one to the next. */
+/** The order in which checkouts are loaded changes from one process to the next. */
 async function inProcess(folders: readonly string[], load: string, process: number) {
   const isTurned = process % 2 === 1;
   const turned = isTurned ? folders.toReversed() : folders;

@@ -1,4 +1,3 @@
-/** Measures of a rack as processes over a real nats-server, one node per process. */
 import { USERS } from "../../fabric/bus/access.ts";
 import type { Broker } from "../../console/rack/nats_server.ts";
 import { say } from "../commands/output.ts";
@@ -14,10 +13,7 @@ export interface Place extends Measured {
 
 const MIB = 2 ** 20;
 
-/**
- * (b) The wall time of a message between two processes, relative to a request and its answer over the
- * same server just before and after, by the client of nats-core.
- */
+/** (b) Relative to a request and its answer over the same server just before and after. */
 export async function measureHops(place: Place): Promise<Figure[]> {
   const { quick, seed } = place;
   const one: BenchRack = {
@@ -78,7 +74,7 @@ async function hopFigures(
   ];
 }
 
-/** (c) The start-up time of racks, and the memory of their processes then. */
+/** (c) Of racks, and the memory of their processes then. */
 export async function measureStartUp(place: Place): Promise<Figure[]> {
   const { broker, directory, seed, quick } = place;
   const figures: Figure[] = [];
@@ -176,7 +172,6 @@ export async function measureLargeRack(place: Place): Promise<Figure[]> {
   return figures;
 }
 
-/** Ends with this process: it looks for it from time to time. */
 function busyLoop(): Deno.ChildProcess {
   const text =
     'while kill -0 "$PPID"; do i=0; while [ "$i" -lt 100000 ]; do i=$((i+1)); done; done';

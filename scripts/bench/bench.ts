@@ -1,7 +1,3 @@
-/**
- * `deno task bench`: time and memory of the product, compared with its targets. Figures only, not a
- * test: a missed target fails nothing, as the machine may be busy with other work.
- */
 import { Command } from "commander";
 import { startNatsServer } from "../../console/rack/nats_server.ts";
 import { EXIT } from "../../fabric/base/exit.ts";
@@ -46,10 +42,9 @@ interface Flags {
   readonly write?: true;
 }
 
-/** Groups whose tables `--write` puts into `RESULTS.md`. */
 const WRITTEN: readonly Group[] = ["l", "m", "p", "q", "s"];
 
-/** The groups that `letters` name. @throws Refusal where one of them names none. */
+/** @throws Refusal where a letter names no group. */
 function groupsOf(letters: string): ReadonlySet<Group> {
   const isGroup = (letter: string): letter is Group => Object.hasOwn(GROUPS, letter);
   const groups = [...letters].filter(isGroup);

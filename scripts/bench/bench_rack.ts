@@ -1,4 +1,3 @@
-/** The racks of the bench: scenarios of any size, without files. */
 import type { Time } from "../../fabric/base/time.ts";
 import type { CreateNode } from "../../fabric/partition/partition.ts";
 import { Simulator } from "../../fabric/partition/simulator.ts";
@@ -19,17 +18,16 @@ export interface Load {
 export interface BenchRack {
   readonly hosts: number;
   readonly seed: number;
-  /** The writers' load: flow 1, `persist-opcode`, the product's main method. */
+  /** Flow 1, `persist-opcode`, the product's main method. */
   readonly load?: Load;
   readonly writers: number;
 }
 
-/** The plan of a scenario's first variant. */
 export function planOf(text: string): RackPlan {
   return makePlan(variants(parseScenario(text, "bench.yaml"))[0]!);
 }
 
-/** A rack in this process, without files. A program that fails ends the bench. */
+/** In this process, without files. A program that fails ends the bench. */
 export function simulatorOf(
   plan: RackPlan,
   onReport: (time: Time, node: string, topic: string, value: unknown) => void,
@@ -48,7 +46,6 @@ export function simulatorOf(
   });
 }
 
-/** A rack of so many hosts in a star, prepared to run. */
 export function benchRack(rack: BenchRack, packing: Packing): Prepared {
   const [variant] = variants(parseScenario(scenarioText(rack), "bench.yaml"));
   const plan = makePlan(variant!);
@@ -58,7 +55,6 @@ export function benchRack(rack: BenchRack, packing: Packing): Prepared {
   return { label, variant: variant!, plan, partitions, base: ".", ...nothing };
 }
 
-/** The scenario of {@link benchRack}. */
 export function scenarioText({ hosts, seed, load, writers }: BenchRack): string {
   const last = String(hosts).padStart(2, "0");
   const lines = [

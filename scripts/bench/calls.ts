@@ -12,8 +12,8 @@ interface Coverage {
 }
 
 /**
- * Counts calls of named functions while something runs, which takes longer meanwhile.
- * @param part text in the URLs of the counted modules.
+ * Of named functions while something runs, which takes longer meanwhile. @param part text in the
+ * URLs of the counted modules.
  */
 export async function countCalls(part: string, run: () => void): Promise<number> {
   const session = new Session();

@@ -1,4 +1,4 @@
-/** (x) Checks at the end of a run, by its length: each is to take at most n log n of it. */
+/** (x) Each is to take at most n log n of a run's length. */
 import type { AccessRecord, AuditRecord, TimedRecord } from "../../fabric/audit.ts";
 import { makePlan } from "../../fabric/rack/assembly/topology.ts";
 import { parseScenario } from "../../fabric/rack/scenario/parse_scenario.ts";
@@ -12,16 +12,14 @@ import type { Figure, Measured } from "./figure.ts";
 
 const RECORD_BYTES = 64, TAIL = 0, FIRST = 64, OUTSTANDING = 4;
 const REGION_BYTES = 1 << 20, REGION_AT = 1 << 25;
-/** Puts of one program, each to a place of its own, by so many names, and units that a service has given back. */
 const OBJECT_BYTES = 8, NAMES = 500, OBJECTS_AT = 0x1c0_0000, FREED_AT = 0x180_0000;
 const DIRECTORY_AT = 0x300_0000;
-/** Homes of a region without accesses. */
 const HOMES_MOST = 1_000;
 
 /**
- * A run of a log without promises: records one behind the other, each with an update of one tail that comes after it
- * (P-04), as many stores of a far host to a shared region in SCM, each flushed, as many objects that one program has put,
- * and as many ranges that a service gave back. Of every hundred records there is a home.
+ * Records one behind the other, each with an update of one tail that comes after it (P-04), as many
+ * flushed stores of a far host to a shared region in SCM, objects of one program, and ranges given
+ * back.
  */
 export function appendedRecord(records: number): RunRecord {
   const text = "name: checks\nseed: 1\nhosts: { a: {}, b: { scm: { size: 64MiB } } }\n";
@@ -92,7 +90,6 @@ export function appendedRecord(records: number): RunRecord {
   };
 }
 
-/** A place of the directory of objects: `console/checks/scm_objects.ts` reads it. */
 function entryOf(name: string, at: number): Uint8Array {
   const bytes = new Uint8Array(ENTRY_BYTES), view = new DataView(bytes.buffer);
   view.setUint32(4, 1);
@@ -104,12 +101,11 @@ function entryOf(name: string, at: number): Uint8Array {
   return bytes;
 }
 
-/** Power failures of a home amid the stores, and of how many stores one is flushed. */
 const CUTS = 100, FLUSHED_EACH = 10;
 
 /**
- * A run in which a far host stores to the words of one line, and home's power fails again and again: behind each
- * failure, the far host finds what was flushed last.
+ * Home's power fails again and again amid a far host's stores to one line, which then finds what
+ * was flushed last.
  */
 function cutRecord(stores: number): RunRecord {
   const text = "name: cuts\nseed: 1\nhosts: { a: {}, b: { scm: { size: 1MiB } } }\n";
@@ -162,7 +158,7 @@ function cutRecord(stores: number): RunRecord {
 
 const OVERLAPPING_BYTES = 1024, OVERLAPPED_BYTES = 1 << 16;
 
-/** A run of writes without promises, each over all but the first 64 B of the one before. */
+/** Without promises, each write over all but the first 64 B of the one before. */
 function overlappingRecord(writes: number): RunRecord {
   const text = "name: overlapping\nseed: 1\nhosts: { a: {}, b: { scm: { size: 1MiB } } }\n";
   const plan = makePlan(variants(parseScenario(text, "checks.yaml"))[0]!);

@@ -1,8 +1,4 @@
-/**
- * (p) How a card slows down where its caches are too small (Q-07, Q-11): messages a second of virtual
- * time against the number of queue pairs, by both layouts of queue information, and against registered
- * memory. Exact, in one process.
- */
+/** (p) How a card slows down where its caches are too small (Q-07, Q-11). */
 import type { Cq, Mr } from "../../nodes/host/verbs/objects.ts";
 import type { ProgramContext } from "../../nodes/host/program_context.ts";
 import type { Steps } from "../../nodes/host/cpu/program.ts";
@@ -23,17 +19,15 @@ import type { PutTable } from "./put_table.ts";
 import { flagsFor, SMALL_INLINE } from "../../nodes/host/programs/common/send_flags.ts";
 
 export interface CliffRun {
-  /** Queue pairs of all programs together, each drawn as often as any other. */
+  /** Of all programs together, each drawn as often as any other. */
   readonly qps: number;
-  /** Programs, each on a core of its own, with messages outstanding each. */
   readonly programs: number;
   readonly depth: number;
-  /** Messages that are counted, of all programs; as many go before them, while caches fill. */
+  /** Counted, of all programs; as many go before them, while caches fill. */
   readonly messages: number;
-  /** Memory of the responder that WRITEs of 64 B go to. */
+  /** Of the responder's memory, to which WRITEs of 64 B go. */
   readonly bytes: number;
   readonly seed: number;
-  /** `queues.cache.entries`, `queues.layout`, `translationCache.entries` of both hosts. */
   readonly queueEntries?: number;
   readonly layout?: "areas" | "record";
   readonly translationEntries?: number;
@@ -41,22 +35,20 @@ export interface CliffRun {
 
 export interface CliffFigure {
   readonly messagesPerSecond: number;
-  /** DMA reads of queue information and of translations, of both cards, for a message. */
+  /** DMA reads of both cards, for a message. */
   readonly queueReads: number;
   readonly translationReads: number;
 }
 
 const MESSAGE_BYTES = 64;
-/** Of `sink` (nodes/host/programs/bulk.ts). */
 const SERVICE = "sink";
-/** Upper bound of the time to connect a queue pair; the rest is boot. */
+/** Upper bound of a queue pair's connection; the rest is boot. */
 const CONNECT_PS = 200 * PS_PER_US, BOOT_PS = 2_000 * PS_PER_US;
 
 interface Job extends Pick<CliffRun, "qps" | "depth" | "messages" | "bytes"> {
   readonly startPs: Time;
 }
 
-/** WRITEs of 64 B, each over a queue pair and to a place that are drawn. */
 function* writer({ cpu, device, options }: ProgramContext): Steps<void> {
   const { qps, depth, messages, bytes, startPs } = options as unknown as Job;
   const pd = allocPd(device);
@@ -98,7 +90,7 @@ function* writer({ cpu, device, options }: ProgramContext): Steps<void> {
   cpu.report("result", { ps: cpu.now - since });
 }
 
-/** Runs one point of a curve. @throws Error where a program fails or does not finish. */
+/** One point of a curve. @throws Error where a program fails or does not finish. */
 export function runCliff(run: CliffRun): CliffFigure {
   const { qps, programs, messages } = run;
   const times: Time[] = [];
@@ -167,7 +159,6 @@ function planFor(run: CliffRun): RackPlan {
   };
 }
 
-/** Queue pairs and registered memory of the table, below and beyond what the profile's card caches. */
 const QPS = [12, 1200, 2400, 4800, 9600] as const;
 const QUICK_QPS = [12, 120] as const;
 const MIB = 2 ** 20;
@@ -185,7 +176,6 @@ export interface CliffRow extends CliffFigure, Pick<CliffRun, "programs" | "dept
   readonly layout: NonNullable<CliffRun["layout"]>;
 }
 
-/** The profile's card: against queue pairs by both layouts, then against registered memory. */
 export function measureCliffs(
   { seed, quick }: { readonly seed: number; readonly quick: boolean },
 ): CliffRow[] {
@@ -218,7 +208,6 @@ export function measureCliffs(
   ]);
 }
 
-/** The figures as a table of `RESULTS.md`. */
 export function cliffsTable(rows: readonly CliffRow[]): PutTable {
   const header = ["outstanding", "against", "layout", "million WRITEs/s"];
   return {

@@ -1,4 +1,3 @@
-/** (v), (w) Commands as a user starts them, in turns: as processes and in one, with one worker and with two. */
 import { type Packing, PACKINGS } from "../../fabric/rack/assembly/topology.ts";
 import { fromFileUrl, projectFile } from "../../console/base/paths.ts";
 import { rackProcessArgs } from "../../console/base/v8_flags.ts";
@@ -8,13 +7,11 @@ import { type Figure, type Measured, median } from "./figure.ts";
 
 const PAIR = fromFileUrl(projectFile("scripts/scenarios/persist_pair.yaml"));
 
-/** `seq 200000 | head -c 1M`. */
 function input(): Uint8Array {
   const lines = Array.from({ length: 200_000 }, (_, i) => `${i + 1}\n`).join("");
   return new TextEncoder().encode(lines).subarray(0, 2 ** 20);
 }
 
-/** Measures with a file that `--input` may name. */
 async function withInput<T>(measure: (file: string) => Promise<T>): Promise<T> {
   const folder = await Deno.makeTempDir({ prefix: "rackmesh-bench-" });
   try {
@@ -27,14 +24,12 @@ async function withInput<T>(measure: (file: string) => Promise<T>): Promise<T> {
 }
 
 interface Ran {
-  /** Wall time from the start of the command to its end. */
   readonly seconds: number;
   readonly code: number;
-  /** The output of `--json`. */
   readonly document: string;
 }
 
-/** Runs a command line of `rack`, or of another module. @throws Error where it prints no document. */
+/** Of `rack`, or of another module. @throws Error where it prints no document. */
 async function rack(words: readonly string[], module = "scripts/rack.ts"): Promise<Ran> {
   const began = performance.now();
   const { code, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
@@ -48,7 +43,7 @@ async function rack(words: readonly string[], module = "scripts/rack.ts"): Promi
   return { seconds, code, document: new TextDecoder().decode(stdout) };
 }
 
-/** (v) The README's main job, each packing in turn, a few times over. @throws Error where digests differ. */
+/** (v) Each packing in turn, a few times over. @throws Error where digests differ. */
 export function measureMainJob({ quick }: Measured): Promise<Figure[]> {
   return withInput(async (file) => {
     const seconds: Record<Packing, number[]> = { node: [], machine: [], all: [] };
@@ -91,15 +86,12 @@ function mainJobFigures(seconds: Readonly<Record<Packing, readonly number[]>>): 
 
 const JOBS = [1, 2] as const;
 
-/** A command line without `--jobs`. It may end with the code of an unsafe verdict. */
+/** Without `--jobs`. It may end with the code of an unsafe verdict. */
 interface Compared {
   readonly what: string;
   readonly words: readonly string[];
-  /** Of the entry point; default: of `rack`. */
   readonly module?: string;
-  /** The common part of two runs of it; default: all that {@link withoutApart} leaves. */
   readonly inCommon?: (document: string) => string;
-  /** Has a target: the work is that of its workers. */
   readonly isAllOfWorkers: boolean;
 }
 
@@ -132,7 +124,6 @@ function heldIn(document: string): string {
   return JSON.stringify({ rounds, held, broken });
 }
 
-/** Fields that differ from run to run. */
 const APART: ReadonlySet<string> = new Set([
   ...["wallMs", "perSecond", "run", "directory", "command", "faults", "input", "residentBytes"],
 ]);
@@ -141,9 +132,7 @@ function withoutApart(document: string): string {
   return JSON.stringify(JSON.parse(document), (name, value) => APART.has(name) ? undefined : value);
 }
 
-/**
- * (w) Commands with one worker and with two: the gain by the second core. @throws Error where their results differ.
- */
+/** (w) The gain by the second core. @throws Error where results differ. */
 export function measureJobs({ quick }: Measured): Promise<Figure[]> {
   return withInput(async (file) => {
     const figures: Figure[] = [];

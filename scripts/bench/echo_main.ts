@@ -1,4 +1,3 @@
-/** `echo_main.ts`: answers each message, as the far end of `round_trip.ts` and `messages.ts`. */
 import { cpuUsage } from "node:process";
 import { encode } from "../../fabric/bus/codec.ts";
 import { connectNats } from "../../fabric/bus/nats_bus.ts";

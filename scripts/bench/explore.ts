@@ -1,4 +1,3 @@
-/** The crash explorer's speed: power failures at every instant of one write, and how soon it finds a mistake. */
 import { explore } from "../../console/explore/explore.ts";
 import { EXPLORE_DEFAULTS, type ExploredRack, type Verdict } from "../../console/explore/types.ts";
 import type { Figure, Measured } from "./figure.ts";
@@ -6,7 +5,7 @@ import { planOf } from "./bench_rack.ts";
 import * as checksummed from "../scenarios/checksummed_record.ts";
 import * as twoQueues from "../scenarios/two_queues.ts";
 
-/** Both flows: with DDIO on, cache lines are dirty at every instant. */
+/** With DDIO on, cache lines are dirty at every instant. */
 const FLOWS = ["off", "on"] as const;
 
 function oneWrite(seed: number, ddio: typeof FLOWS[number]): ExploredRack {
@@ -20,13 +19,13 @@ programs:
   return { plan, inputs: {}, own: {} };
 }
 
-/** (i) Crash points per second, on one core, including the recording and re-runs of the rack. */
+/** (i) On one core, including the recording and re-runs of the rack. */
 export async function measureExplorer({ seed, quick }: Measured): Promise<Figure[]> {
   const figures: Figure[] = [];
   for (const ddio of FLOWS) {
     const rack = oneWrite(seed, ddio);
     const verdicts: Verdict[] = [];
-    // The first three are left out, as V8 compiles in them.
+    // V8 compiles in the first three.
     for (let i = -3; i < (quick ? 5 : 15); i++) {
       const verdict = await explore(rack, EXPLORE_DEFAULTS);
       if (verdict.verdict !== "safe") throw new Error(`${verdict.why ?? verdict.verdict}`);
@@ -54,7 +53,6 @@ export async function measureExplorer({ seed, quick }: Measured): Promise<Figure
 
 const SCENARIOS = new URL("../scenarios/", import.meta.url);
 
-/** Racks with a mistake: the claims of two methods, the log whose tail overtakes its record, a weak checksum. */
 function wrongRacks(seed: number): readonly (readonly [what: string, rack: ExploredRack])[] {
   const claimed = (method: string, ddio: typeof FLOWS[number]): ExploredRack => {
     const plan = planOf(`
@@ -85,7 +83,7 @@ programs:
   ];
 }
 
-/** The cost of finding a mistake: one instant of each kind first, over all instants in their order. */
+/** To find a mistake: one instant of each kind first, over all instants in their order. */
 async function measureFirst({ seed, quick }: Measured): Promise<Figure[]> {
   const figures: Figure[] = [];
   for (const [what, rack] of wrongRacks(seed)) {

@@ -1,7 +1,6 @@
-/** A measured figure with its target, and tables of figures. */
 import { columnsOf, tableText } from "../../console/reports/table.ts";
 
-/** Groups of measurements, by letter, and their subjects. `README.md` has more. */
+/** By letter. `README.md` has more. */
 export const GROUPS = {
   a: "one process",
   b: "hops",
@@ -45,30 +44,26 @@ export interface Target {
 
 export interface Measured {
   readonly seed: number;
-  /** Fewer and smaller runs. */
   readonly quick: boolean;
 }
 
-/** Runs of which the first three are left out, as V8 compiles in them. */
+/** Without the first three, in which V8 compiles. */
 export function repeat<Run>(count: number, run: () => Run): Run[] {
   return Array.from({ length: 3 + count }, run).slice(3);
 }
 
-/** The median; the mean of the middle two for an even number. */
 export function median(values: ArrayLike<number>): number {
   const sorted = Float64Array.from(values).sort();
   const half = sorted.length >> 1;
   return sorted.length % 2 === 1 ? sorted[half]! : (sorted[half - 1]! + sorted[half]!) / 2;
 }
 
-/** The median reaches the target; null without one. */
 function isReached({ values, target }: Figure): boolean | null {
   if (target === undefined) return null;
   const value = median(values);
   return target.is === "at least" ? value >= target.value : value <= target.value;
 }
 
-/** A figure in the form of `--json`. */
 export function figureRow(figure: Figure): Record<string, unknown> {
   const { group, what, unit, values, target } = figure;
   return {

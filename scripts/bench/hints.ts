@@ -1,7 +1,4 @@
-/**
- * (r) Hints (H-30): the stall of a cold message against how far ahead its hint is sent, the cost of useless hints,
- * both in virtual time and exact, and their cost for this emulator in processor time.
- */
+/** (r) Hints (H-30). */
 import type { ProgramContext } from "../../nodes/host/program_context.ts";
 import type { Steps } from "../../nodes/host/cpu/program.ts";
 import { waitCompletion } from "../../nodes/host/verbs/completion_queue.ts";
@@ -21,7 +18,6 @@ import { type Figure, type Measured, repeat } from "./figure.ts";
 import { cpuMs } from "./traffic_rack.ts";
 import { flagsFor, SMALL_INLINE } from "../../nodes/host/programs/common/send_flags.ts";
 
-/** (r): the stall of a cold message by its hint's lead, what needless hints cost, and what hints cost this emulator. */
 export async function measureHints({ seed, quick }: Measured): Promise<Figure[]> {
   return [
     ...measureStall(seed),
@@ -35,7 +31,6 @@ const MIB = 2 ** 20;
 /** 5: a round trip of the network. */
 const LEADS_US = [0, 5, 100, 200, 300, 400, 500, 550];
 
-/** The stall of a cold WRITE of 1 MiB: its extra time compared to a repetition. */
 function measureStall(seed: number): Figure[] {
   const without = stallPs({ seed, bytes: MIB, client: "{}" });
   const ahead = (leadPs: Time) => {
@@ -107,7 +102,6 @@ interface Load {
   readonly bytes: number;
   readonly messages: number;
   readonly depth: number;
-  /** `hints` of both hosts. */
   readonly hints: "on" | "off" | "{ backOff: off }";
 }
 
@@ -118,7 +112,7 @@ interface LoadRun {
   readonly events: number;
 }
 
-/** WRITEs into memory that is present, though hints are wanted for it: none of them is of use. */
+/** Into memory that is present, though hints are wanted for it: none of them is of use. */
 function* writer({ cpu, device, options }: ProgramContext): Steps<void> {
   const { bytes, messages, depth } = options as unknown as Load;
   const pd = allocPd(device);
@@ -183,7 +177,6 @@ programs:
 const SIZES = [64, 512, 1024, 2048, 4096, 65_536];
 const DEPTH = 32;
 
-/** The throughput that useless hints cost. */
 function measureUseless(seed: number): Figure[] {
   return SIZES.map((bytes): Figure => {
     const load = { seed, bytes, messages: 1024, depth: DEPTH };
@@ -200,7 +193,7 @@ function measureUseless(seed: number): Figure[] {
   });
 }
 
-/** Code of hints that a card runs for each message: the difference of a long run and a short one is exact. */
+/** Calls of hints' code for each message: the difference of a long run and a short one is exact. */
 async function measureCalls(seed: number): Promise<Figure[]> {
   const LONG = 1024, SHORT = 256;
   const figures: Figure[] = [];
@@ -220,7 +213,6 @@ async function measureCalls(seed: number): Promise<Figure[]> {
   return figures;
 }
 
-/** Processor time of a message with hints over that without, in turns. */
 function measureCost({ seed, quick }: Measured): Figure[] {
   const ALL = "{ backOff: off }";
   return [64, 4096].flatMap((bytes) =>

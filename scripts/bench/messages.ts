@@ -1,7 +1,3 @@
-/**
- * (t) What a message costs: there and back between two processes over one nats-server, by three ways in turn. Other
- * work on the machine slows all three, so their ratio counts. `echo_main.ts` is the far end.
- */
 import { cpuUsage } from "node:process";
 import { fail } from "../../fabric/base/assert.ts";
 import { USERS } from "../../fabric/bus/access.ts";
@@ -27,12 +23,11 @@ import { untilAnswered } from "./round_trip.ts";
 type Way = "bare" | "bus" | "clock";
 
 export const RUN = "bench-messages";
-/** The far end answers it with the processor time that it has taken so far, in µs. */
+/** The far end answers with the processor time that it has taken so far, in µs. */
 export const CPU = subjectOf({ kind: "control", run: RUN, verb: "cpu" });
-/** The name of the process at the far end, as a user of the bus. */
 export const FAR_END = "far";
 
-/** Subjects as long as those of a rack. */
+/** As long as those of a rack. */
 export function echoSubjects(way: Way): { there: string; back: string } {
   return {
     there: subjectOf({ kind: "wire", run: RUN, from: `near-${way}`, to: "far" }),
@@ -40,7 +35,6 @@ export function echoSubjects(way: Way): { there: string; back: string } {
   };
 }
 
-/** A grant as a switch between two hosts gets it. */
 const GRANT: Grant = {
   term: 0,
   incarnation: 0,
@@ -75,7 +69,6 @@ function clockMessage(): Uint8Array<ArrayBuffer> {
   return newsToBytes({ kind: "grant", body: GRANT });
 }
 
-/** The far end's part of a grant: it is read, and a report is made. */
 export function answerClock(payload: Uint8Array): Uint8Array<ArrayBuffer> {
   if (newsFromBytes(payload)?.kind !== "grant") fail("The grant has not come as it was");
   return reportToBytes(REPORT);
@@ -89,8 +82,8 @@ const CR = 13, LF = 10, SPACE = 32, DIGIT_0 = 48;
 const END = new Uint8Array([CR, LF]);
 
 /**
- * NATS without a client: the least cost of a message. It knows complete messages of one subscription and nothing
- * else, and lives as long as a measure does.
+ * NATS without a client: the least cost of a message. It knows complete messages of one
+ * subscription and nothing else, and lives as long as a measure does.
  */
 export class BareConnection {
   readonly #socket: Deno.TcpConn;
@@ -132,7 +125,7 @@ export class BareConnection {
     void this.#write(frame);
   }
 
-  /** Reads until the connection ends. A message of these sizes comes with one read. */
+  /** A message of these sizes comes with one read. */
   async read(): Promise<void> {
     const buffer = new Uint8Array(64 * 1024);
     for (;;) {
@@ -174,7 +167,7 @@ const TITLES: Readonly<Record<Way, string>> = {
 
 interface Turn {
   readonly tripUs: number;
-  /** CPU time for a trip: of both ends together, and of nats-server. */
+  /** For a trip: of both ends together; `serverCpuUs`: of nats-server. */
   readonly endsCpuUs: number;
   readonly serverCpuUs: number;
 }
@@ -276,7 +269,6 @@ class Ends {
     };
   }
 
-  /** So many trips, one after the other. */
   async turn(
     way: Way,
     { trips, farCpuUs }: { readonly trips: number; readonly farCpuUs: () => Promise<number> },
@@ -311,7 +303,6 @@ class Ends {
   }
 }
 
-/** The CPU time of another process's threads so far, in µs, finer than its clock ticks. */
 function threadsCpuUs(pid: number): number {
   const threads = [...Deno.readDirSync(`/proc/${pid}/task`)];
   return threads.reduce((sum, { name }) => {

@@ -1,7 +1,3 @@
-/**
- * (m) The cost of a persistent write by each method, per message: exact, as all of it is measured
- * in virtual time. A table of `RESULTS.md` is generated from it, and a test regenerates and compares it.
- */
 import { type MethodName, METHODS } from "../../fabric/rack/plan/vocabulary.ts";
 import {
   DDIOS,
@@ -17,10 +13,9 @@ export interface MethodFigure extends PerMessage {
   readonly method: MethodName;
 }
 
-/** The document's baseline of each flow (P-10, P-11), with which methods are compared. */
+/** The document's baseline of each flow (P-10, P-11). */
 export const BASELINES = { off: "write-read", on: "write-send" } as const;
 
-/** Every method at every size, with DDIO off and on: one message after the other. */
 export function measureMethods(seed: number): MethodFigure[] {
   return DDIOS.flatMap((ddio) =>
     METHODS.flatMap((method) =>
@@ -33,7 +28,6 @@ export function measureMethods(seed: number): MethodFigure[] {
   );
 }
 
-/** The figures as a table, one row for each method and size. */
 export function methodsTable(figures: readonly MethodFigure[]): PutTable {
   const rows = figures.map((figure) => {
     const { ddio, method, size, promises } = figure;

@@ -22,8 +22,8 @@ export function onRack<T>(
 }
 
 /**
- * A resource that is brought up is taken down when its use ends or the signal is aborted. A use may wait for a page
- * or a clock that knows no signal: it is then abandoned.
+ * Taken down when its use ends or the signal is aborted. A use may wait for a page or a clock that
+ * knows no signal: it is then abandoned.
  */
 export async function held<R, T>(
   use: (held: R) => Promise<T>,

@@ -1,4 +1,3 @@
-/** Measures of a rack in one process, without files: the cost of the models and the event loop. */
 import { Simulator } from "../../fabric/partition/simulator.ts";
 import { NEVER, PS_PER_US } from "../../fabric/base/time.ts";
 import { nodeFactory } from "../../nodes/factory.ts";
@@ -45,14 +44,13 @@ function simulate(rack: BenchRack) {
     // After all writers have started.
     events: simulator.events - setUpEvents,
     ms: wholeMs - setUpMs,
-    // The whole run, including set-up.
+    // Including set-up.
     writes,
     wholeMs,
     wholeEvents: simulator.events,
   };
 }
 
-/** (a) Events and persistent writes of 64 B per second, two hosts, flow 1. */
 export function measureOneProcess({ seed, quick }: Measured): Figure[] {
   return [16, 1].flatMap((depth): Figure[] => {
     const load = { writes: quick ? 5_000 : 20_000, bytes: 64, depth };
@@ -76,7 +74,6 @@ export function measureOneProcess({ seed, quick }: Measured): Figure[] {
   });
 }
 
-/** (d) The cost of an event by number of hosts, every host writing to the next. */
 export function measureGrowth({ seed, quick }: Measured): Figure[] {
   const sizes = quick ? [2, 16] : [2, 4, 8, 16, 32, 64];
   const load = { writes: quick ? 500 : 1_000, bytes: 64, depth: 16 };

@@ -1,7 +1,3 @@
-/**
- * Measures of the transport: the cost of a packet in one process, and the throughput of WRITEs in
- * virtual time.
- */
 import type { Frame } from "../../fabric/node.ts";
 import type { CreateNode } from "../../fabric/partition/partition.ts";
 import { PROFILES } from "../../fabric/rack/plan/profile.ts";
@@ -28,7 +24,6 @@ function ring(bytes: number, { seed, quick }: Measured): TrafficRack {
   return { hosts: 8, writers: 8, seed, load: { qps: 1, bytes, messages, depth, pathMtu: 1024 } };
 }
 
-/** (e) Packets per second of CPU time, data and ACKs; (f) the codec's share of it. */
 export function measurePackets(options: Measured): Figure[] {
   const { quick } = options;
   const long = ring(64 * KIB, options), short = ring(KIB, options);
@@ -60,7 +55,7 @@ function nsPerPacket({ packets, cpuMs }: TrafficRun): number {
   return 1e6 * cpuMs / packets;
 }
 
-/** Sampled frames of a run: few enough to stay in the CPU's cache, as in the run. */
+/** Few enough to stay in the CPU's cache, as in the run. */
 const SAMPLE = 512;
 
 /** (f) The same packets through the codec alone, relative to the total cost of a packet. */
@@ -119,7 +114,6 @@ function collecting(create: CreateNode, frames: Frame[]): CreateNode {
   };
 }
 
-/** (g) Payload of WRITEs of 1 MiB per second of virtual time, relative to the port's line rate. */
 export function measureLine(options: Measured): Figure[] {
   const { seed, quick } = options;
   const bytes = 1024 * KIB, { mtu, network } = PROFILES["clx-optane-cx5"];
@@ -141,16 +135,13 @@ function figure(what: string, value: number, target?: Figure["target"]): Figure 
   return { group: "g", what, unit: "%", values: [value], ...(target && { target }) };
 }
 
-/** Payload rate in bit/s of a line that carries only WRITE packets of this size. */
+/** In bit/s, of a line that carries only WRITE packets of this size. */
 function payloadRate(pathMtu: number, { bitsPerSecond }: { bitsPerSecond: number }): number {
   const headers = 14 + 20 + 8 + 12;
   const bytes = new Uint8Array(headers + pathMtu + ICRC_BYTES);
   return bitsPerSecond * pathMtu / wireBytes({ kind: "frame", bytes });
 }
 
-/**
- * (h) The cost of a packet by number of queue pairs, with the same number of outstanding messages.
- */
 export function measureQueuePairs({ seed, quick }: Measured): Figure[] {
   const counts = quick ? [1, 64] : [1, 64, 4096];
   const rack = (qps: number): TrafficRack => ({

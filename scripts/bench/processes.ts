@@ -1,4 +1,3 @@
-/** Measures a rack of processes from outside: start-up time, run time, memory. */
 import { USERS } from "../../fabric/bus/access.ts";
 import { connectNats } from "../../fabric/bus/nats_bus.ts";
 import { decodeSealed } from "../../fabric/bus/codec.ts";
@@ -14,10 +13,10 @@ import { type BenchRack, benchRack } from "./bench_rack.ts";
 
 export interface ProcessRun {
   readonly processes: number;
-  /** From the start of the first process until every partition has been granted its first span. */
+  /** Until every partition has been granted its first span. */
   readonly upMs: number;
   readonly wholeMs: number;
-  /** Messages between processes after the first quarter of all writes, and their wall ms. */
+  /** Between processes after the first quarter of all writes; `hopsMs`: their wall time. */
   readonly hops: number;
   readonly hopsMs: number;
   readonly allHops: number;
@@ -25,11 +24,10 @@ export interface ProcessRun {
   readonly residentBytes: readonly number[];
   /** With the proportional part of shared memory. */
   readonly proportionalBytes: readonly number[];
-  /** Processes that ended while the rack was up: none was told to. */
+  /** None was told to end while the rack was up. */
   readonly deaths: number;
 }
 
-/** Starts the rack with one node per process, runs it to its end and takes it down. */
 export async function runAsProcesses(
   rack: BenchRack,
   at: { readonly broker: Broker; readonly directory: string; readonly run: string },
@@ -93,7 +91,7 @@ export async function runAsProcesses(
   }
 }
 
-/** Reports when the programs have confirmed a quarter of their writes: V8 has compiled by then. */
+/** When a quarter of the writes is confirmed, V8 has compiled. */
 function progressOf({ load, writers }: BenchRack) {
   const wanted = writers * (load?.writes ?? 0) / 4;
   const confirmed = new Map<string, number>();
@@ -115,7 +113,6 @@ async function hopsSoFar(supervisor: Supervisor): Promise<{ hops: number; at: nu
   return { hops: finals.reduce((sum, { sent }) => sum + sent, 0), at };
 }
 
-/** Settles when every partition has been granted a span; then unsubscribes. */
 function untilGranted(
   bus: Bus,
   { run, partitions }: { run: string; partitions: number },

@@ -1,7 +1,3 @@
-/**
- * The cost of one message of a `put`, run in one process, and tables of such figures: on a
- * terminal, and between two marks of `RESULTS.md`. `methods.ts` and `verified.ts` define the puts.
- */
 import { formatSize } from "../../fabric/rack/plan/units.ts";
 import { PS_PER_NS, PS_PER_US, type Time } from "../../fabric/base/time.ts";
 import { isPutResult, type PutResult } from "../../console/checks/survival.ts";
@@ -11,13 +7,11 @@ import { planOf, simulatorOf } from "./bench_rack.ts";
 export const SIZES = [64, 256, 1024, 4096, 65_536] as const;
 export const DDIOS = ["off", "on"] as const;
 
-/** Figures of one message; times in ps. */
 export interface PerMessage {
   readonly ddio: typeof DDIOS[number];
   readonly size: number;
   readonly requests: number;
   readonly packets: number;
-  /** Captured bytes on the requester's cable, both ways. */
   readonly bytes: number;
   /** Median, from the post to the completion that the method treats as persistence. */
   readonly latencyPs: Time;
@@ -27,14 +21,12 @@ export interface PerMessage {
   readonly promises: boolean;
 }
 
-/** A `put` from one host to another, one message at a time. */
 export interface PutAsked {
   readonly ddio: typeof DDIOS[number];
   readonly size: number;
   readonly seed: number;
   /**
-   * Its options besides size and depth, and both hosts' options besides DDIO, in a scenario's
-   * syntax.
+   * Its options besides size and depth; `hosts`: both hosts' besides DDIO, in a scenario's syntax.
    */
   readonly put: string;
   readonly hosts?: string;
@@ -42,7 +34,7 @@ export interface PutAsked {
 
 const MESSAGES = 16;
 
-/** Runs a put. @throws Error where it fails. */
+/** @throws Error where the put fails. */
 export function runPut(asked: PutAsked): PerMessage {
   const { ddio, size, seed, put, hosts = "receive: dram" } = asked;
   const text = [
@@ -75,13 +67,11 @@ export function runPut(asked: PutAsked): PerMessage {
   };
 }
 
-/** Header of a table; `title`: of its second column. Cells of its rows are {@link putCells}. */
 export function putHeader(title: string): string[] {
   const counted = ["requests", "packets", "bytes", "latency", "of the baseline's"];
   return ["DDIO", title, "size", ...counted, "CPU requester", "CPU responder"];
 }
 
-/** A row of a table. @param baseline the latency of the comparison. */
 export function putCells(figure: PerMessage, way: string, baseline: PerMessage): string[] {
   const { ddio, size, requests, packets, bytes, latencyPs, requesterPs, responderPs } = figure;
   return [
@@ -98,7 +88,6 @@ export function putCells(figure: PerMessage, way: string, baseline: PerMessage):
   ];
 }
 
-/** A table with the name of its place in `RESULTS.md`: header, then rows. */
 export interface PutTable {
   readonly name:
     | "methods"
@@ -116,7 +105,6 @@ export interface PutTable {
   readonly rows: readonly (readonly string[])[];
 }
 
-/** The table for a terminal. */
 export function putText({ header, rows }: PutTable): string {
   const columns = header.map((title, i) => ({
     title,
@@ -125,7 +113,7 @@ export function putText({ header, rows }: PutTable): string {
   return tableText(columns, rows);
 }
 
-/** The text of `RESULTS.md` with this table in its place. @throws Error where it has none. */
+/** @throws Error where `RESULTS.md` has no place for the table. */
 export function withTable(results: string, { name, header, rows }: PutTable): string {
   const begin = `<!-- ${name}: made by deno task bench -->`, end = `<!-- ${name} end -->`;
   const from = results.indexOf(begin), to = results.indexOf(end);
@@ -138,7 +126,6 @@ export function withTable(results: string, { name, header, rows }: PutTable): st
 
 export const RESULTS = new URL("./RESULTS.md", import.meta.url);
 
-/** Writes tables into `RESULTS.md`. */
 export async function writeTables(tables: readonly PutTable[]): Promise<void> {
   await Deno.writeTextFile(RESULTS, tables.reduce(withTable, await Deno.readTextFile(RESULTS)));
 }

@@ -1,22 +1,20 @@
-/** (q) What doorbells and messages cost by number of queue pairs, in virtual time (Q-11): exact figures. */
+/** (q) Doorbells and messages by number of queue pairs (Q-11). */
 import { PS_PER_US } from "../../fabric/base/time.ts";
 import type { ManyQueuesResult, ManyQueuesRow } from "../../nodes/host/programs/many_queues.ts";
 import { planOf, simulatorOf } from "./bench_rack.ts";
 import type { Measured } from "./figure.ts";
 import type { PutTable } from "./put_table.ts";
 
-/** Schemes by which a card identifies its queues. BlueFlame is off: the classic scheme has none. */
+/** How a card identifies its queues. BlueFlame is off: the classic scheme has none. */
 const SCHEMES = {
   "classic": "scheme: classic",
   "three spaces": "scheme: three-space",
   "a record each": "scheme: three-space, layout: record",
 } as const;
 export interface QueuesRow extends Pick<ManyQueuesRow, "qps"> {
-  /** In the order of {@link SCHEMES}. */
   readonly of: readonly ManyQueuesRow[];
 }
 
-/** For each number of queue pairs, used in turn, what a doorbell and a message cost in each scheme. */
 export function measureQueues(
   { seed, quick }: Pick<Measured, "seed" | "quick">,
 ): QueuesRow[] {
@@ -25,7 +23,6 @@ export function measureQueues(
   return counts.map((qps, i) => ({ qps, of: results.map(({ rows }) => rows[i]!) }));
 }
 
-/** The figures as a table of `RESULTS.md`. */
 export function queuesTable(rows: readonly QueuesRow[]): PutTable {
   const names = Object.keys(SCHEMES);
   const headed = (title: string) => names.map((name, i) => i === 0 ? `${title}: ${name}` : name);

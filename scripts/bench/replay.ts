@@ -1,7 +1,7 @@
 /**
- * The replay of a run, by itself: `deno run -A scripts/bench/replay.ts MIB`. A put of so many MiB is about
- * 12,500 events a MiB. It prints the first pass (also in CPU seconds of the replay's process, begin and end of it
- * included), and for instants of the run the time from a question to all answers that a page shows of it, in wall ms.
+ * `deno run -A scripts/bench/replay.ts MIB`, about 12,500 events a MiB. It prints the replay's
+ * first pass (also in CPU seconds of its process), and for instants of the run the time from a
+ * question to all answers of a page, in wall ms.
  */
 import { statOf } from "../../console/base/process_stat.ts";
 import { runScenario } from "../../console/rack/run_scenario.ts";
@@ -41,7 +41,6 @@ async function measure(mib: number, folder: string): Promise<void> {
   console.log(`${events} events: ${first}, ${residentBytes >> 20} MiB; pictures ${rounded} ms`);
 }
 
-/** CPU seconds of child processes that have ended: Linux counts in hundredths. */
 function childrenCpu(): number {
   const fields = statOf(Deno.pid)!;
   return (Number(fields[13]) + Number(fields[14])) / 100;

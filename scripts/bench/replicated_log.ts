@@ -1,8 +1,4 @@
-/**
- * (l) The cost of a record of the replicated log by each method that guarantees persistence, with
- * three replicas and a quorum of two: exact, as all of it is measured in virtual time. Two tables of
- * `RESULTS.md` are generated from it, and a test regenerates and compares them.
- */
+/** (l) With three replicas and a quorum of two. */
 import { type MethodName, METHODS } from "../../fabric/rack/plan/vocabulary.ts";
 import { formatSize } from "../../fabric/rack/plan/units.ts";
 import { PS_PER_NS, PS_PER_S, PS_PER_US, type Time } from "../../fabric/base/time.ts";
@@ -13,7 +9,6 @@ import { planOf, simulatorOf } from "./bench_rack.ts";
 const RECORDS = [64, 1024, 4096] as const;
 const REPLICAS = ["b", "c", "d"] as const;
 
-/** Figures of one record; times in ps. */
 export interface LogFigure {
   readonly ddio: typeof DDIOS[number];
   readonly method: MethodName;
@@ -21,23 +16,20 @@ export interface LogFigure {
   /** With one record outstanding: from its first request to the second replica's answer. */
   readonly medianPs: Time;
   readonly p99Ps: Time;
-  /** With eight outstanding. */
   readonly perSecond: number;
-  /** Captured on the client's cable, both ways, for all three replicas. */
   readonly packets: number;
   readonly bytes: number;
   readonly clientPs: Time;
-  /** CPU time per replica; the mean of the three. */
   readonly replicaPs: Time;
 }
 
-/** Effect of a replica's power failure on a log with eight outstanding records of 1 KiB. */
+/** A replica's power failure, with eight outstanding records of 1 KiB. */
 export interface LogFailure {
   readonly ddio: typeof DDIOS[number];
   readonly method: MethodName;
   readonly perSecond: number;
   readonly perSecondAfter: number;
-  /** Maximum time between two reports of durable records, before the failure and from it on. */
+  /** Longest time between two reports of durable records, before the failure and from it on. */
   readonly gapPs: Time;
   readonly gapAfterPs: Time;
   /** From its power-on until it has all durable records. */
@@ -67,7 +59,6 @@ interface Ran {
   readonly statistics: Readonly<Record<string, Readonly<Record<string, number>>>>;
 }
 
-/** Runs a log's client to its end. @throws Error where it fails. */
 function runLog({ ddio, method, record, records, depth, seed, faults = "[]" }: LogRun): Ran {
   // A SEND can be persistent only in persistent receive buffers.
   const receive = method === "send-read" ? "scm" : "dram";
@@ -109,9 +100,7 @@ function longestGap(durableReports: Ran["durableReports"]): Time {
 
 type Case = Pick<LogRun, "ddio" | "method" | "record" | "seed">;
 
-/**
- * Two runs that differ only in the number of records: the difference of their costs is that of the additional ones.
- */
+/** The difference of two runs' costs is that of the additional records. */
 const FEW = 16, MANY = 80;
 
 function measureOne(each: Case): LogFigure {
@@ -139,13 +128,12 @@ function measureOne(each: Case): LogFigure {
   };
 }
 
-/** This method guarantees the log's persistence (P-12, P-10). */
+/** The method guarantees the log's persistence (P-12, P-10). */
 function promises(method: MethodName, ddio: typeof DDIOS[number]): boolean {
   if (method === "write-only") return false;
   return ddio === "off" || (method !== "write-read" && method !== "send-read");
 }
 
-/** Every method that guarantees persistence, with DDIO off and on, records of three sizes. */
 export function measureLog(seed: number): LogFigure[] {
   return DDIOS.flatMap((ddio) =>
     METHODS.filter((method) => promises(method, ddio)).flatMap((method) =>
@@ -157,7 +145,8 @@ export function measureLog(seed: number): LogFigure[] {
 const KILL_AT = 550 * PS_PER_US, START_AT = 650 * PS_PER_US;
 
 /**
- * @throws Error where the replica did not return, or there is no report before or after its failure.
+ * @throws Error where the replica did not return, or there is no report before or after its
+ * failure.
  */
 function measureFailure(each: Omit<Case, "record">): LogFailure {
   const { ddio, method } = each;
@@ -191,7 +180,6 @@ function measureFailure(each: Omit<Case, "record">): LogFailure {
   };
 }
 
-/** The baseline and the write that persists, with DDIO off and on. */
 export function measureLogFailure(seed: number): LogFailure[] {
   return DDIOS.flatMap((ddio) =>
     [BASELINES[ddio], "persist-opcode" as const].map((method) =>
@@ -200,7 +188,6 @@ export function measureLogFailure(seed: number): LogFailure[] {
   );
 }
 
-/** The figures as a table, one row for each method and size. */
 export function logTable(figures: readonly LogFigure[]): PutTable {
   const counted = [
     "latency",

@@ -1,6 +1,6 @@
 /**
- * The yardstick for hops: a request and its answer between two processes by the client of nats-core, with nothing of
- * this project but the socket, so that the yardstick stays the same while our bus gets faster.
+ * The yardstick for hops, by the client of nats-core with only the socket of this project, so that
+ * it stays the same while our bus gets faster.
  */
 import type { NatsAddress } from "../../fabric/bus/nats_bus.ts";
 import { TcpConnection } from "../../fabric/bus/nats_transport.ts";
@@ -12,7 +12,7 @@ import { median } from "./figure.ts";
 const PAYLOAD_BYTES = 64;
 const WARM_UP = 2_000;
 
-/** @returns the median wall time of a round trip in µs, over `count` sequential ones. */
+/** @returns the median wall time in µs, over `count` sequential round trips. */
 export async function roundTripUs(
   address: NatsAddress,
   options: { readonly directory: string; readonly count: number },
@@ -42,7 +42,6 @@ export async function roundTripUs(
   }
 }
 
-/** The echoed subject; as long as a rack's subjects. */
 export const ECHO = "rack.bench-echo.control.echo";
 
 export function connectClient({ url, user, password }: NatsAddress): Promise<TcpConnection> {
@@ -54,7 +53,6 @@ export function connectClient({ url, user, password }: NatsAddress): Promise<Tcp
   });
 }
 
-/** Asks the process at the far end until it is there. */
 export async function untilAnswered(ask: () => Promise<unknown>): Promise<void> {
   for (let attempt = 0; attempt < 100; attempt++) {
     try {

@@ -1,8 +1,4 @@
-/**
- * (s) Memory that computers share (C-11): the cost of one access near and far, accesses by the far computer's share
- * of them, a queue and a lock, with coherent cards and with PCIe cards. The shipped scenarios, in one process:
- * virtual time, and exact.
- */
+/** (s) Memory that computers share (C-11). */
 import { formatTime, type Time } from "../../fabric/base/time.ts";
 import {
   type SharedLatency,
@@ -21,7 +17,6 @@ import { type Figure, type Measured, repeat } from "./figure.ts";
 import type { PutTable } from "./put_table.ts";
 import { cpuMs } from "./traffic_rack.ts";
 
-/** A shipped scenario, and the program that it runs. */
 const SHIPPED: Readonly<Record<string, Program>> = {
   cost,
   access,
@@ -31,12 +26,10 @@ const SHIPPED: Readonly<Record<string, Program>> = {
 const FILES = { cost: "cost", access: "placement", queue: "queue", lock: "lock" } as const;
 export type SharedWorkload = keyof typeof FILES;
 
-/** The report on one of the shipped scenarios. */
 function measureShared(
   workload: SharedWorkload,
   { seed, change = (text) => text }: {
     readonly seed: number;
-    /** Of the scenario's text. */
     readonly change?: (text: string) => string;
   },
 ): SharedReport {
@@ -53,7 +46,6 @@ function measureShared(
   return report;
 }
 
-/** Random loads and stores of a region's lines, one after the other. */
 export function* accessOften({ cpu, options }: ProgramContext): Steps<void> {
   const region = yield* cpu.region("s");
   const line = new Uint8Array(LINE_BYTES).fill(7);
@@ -65,7 +57,6 @@ export function* accessOften({ cpu, options }: ProgramContext): Steps<void> {
   }
 }
 
-/** Two computers that run {@link accessOften} as `./often.ts`. */
 export function rateScenario(
   placement: "local" | "remote",
   accesses: number,
@@ -82,7 +73,7 @@ programs: [{ on: all, program: ./often.ts, accesses: ${accesses} }]
 `;
 }
 
-/** Events of coherent cards for each second of processor time, while two computers access a region. */
+/** For each second of processor time, while two computers access a region. */
 export function measureSharedRate({ seed, quick }: Measured): Figure[] {
   return (["local", "remote"] as const).map((placement): Figure => {
     const accesses = quick ? 5_000 : 40_000;
@@ -107,7 +98,6 @@ export function measureSharedRate({ seed, quick }: Measured): Figure[] {
   });
 }
 
-/** All tables of (s). */
 export function sharedTables(seed: number): PutTable[] {
   return [
     costTable(measureShared("cost", { seed })),
@@ -131,7 +121,6 @@ function memoriesOf(rows: readonly OfMemory[]): string[] {
   return [...new Set(rows.map(memoryText))];
 }
 
-/** A row for each access, a column for each memory: its time, and messages on both buses and on the network. */
 function costTable({ costs }: SharedReport): PutTable {
   const memories = memoriesOf(costs);
   const groups = Map.groupBy(costs, ({ access, after }) => `${access}|${after}`);
@@ -174,7 +163,10 @@ function accessTable({ accesses }: SharedReport): PutTable {
   };
 }
 
-/** Shares around the crossover, with so many draws and accesses of each that a single draw decides nothing. */
+/**
+ * Shares around the crossover, with so many draws and accesses of each that a single draw decides
+ * nothing.
+ */
 const FINE_SHARES = [24, 28, 30, 32, 34, 36, 38, 40, 42, 44, 46, 50];
 const DRAWS = 5, FINE_ACCESSES = 1000;
 
@@ -188,7 +180,6 @@ function finely(text: string): string {
     .replace(accesses, `    accesses: ${FINE_ACCESSES}`);
 }
 
-/** A row for each share: the least and the greatest mean of its draws, and how many were cheaper with which placement. */
 function crossoverTable({ accesses, crossovers }: SharedReport): PutTable {
   const [range] = crossovers;
   const row = (farPercent: number): string[] => {

@@ -1,7 +1,5 @@
 /**
- * (j) The timekeeper alone, without a bus: the cost of a report and of the grants that follow from it, by the number
- * of partitions. Each device of a star has its own; all have something to do, and send to one another as far as their
- * cables let them, at random (seeded).
+ * (j) All partitions have something to do, and send to one another as far as their cables let them.
  */
 import { emptyDigest } from "../../fabric/partition/digest.ts";
 import type { Grant, Report } from "../../fabric/clock/clock.ts";
@@ -33,13 +31,11 @@ export function measureTimekeeper({ seed, quick }: Measured): Figure[] {
   return [...rows, { group: "j", what, unit: "×", values, target: { is: "at most", value: 2 } }];
 }
 
-/** Partitions that use up their grants, in any order. */
 class RandomReports {
   readonly #rng: Rng;
   readonly #keeper: Timekeeper;
   readonly #names: readonly string[];
   readonly #index: ReadonlyMap<string, number>;
-  /** By partition: the cables that lead away from it. */
   readonly #ways: readonly (readonly Crossing[])[];
   readonly #next: Float64Array;
   readonly #sent = new Map<string, number>();

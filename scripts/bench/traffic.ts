@@ -1,6 +1,6 @@
 /**
- * Traffic for the bench: WRITEs over many queue pairs into the buffer of `sink` on another host,
- * without perftest's record of latencies.
+ * WRITEs over many queue pairs into the buffer of `sink` on another host, without perftest's record
+ * of latencies.
  */
 import { waitCompletion } from "../../nodes/host/verbs/completion_queue.ts";
 import { createCq } from "../../nodes/host/verbs/create_cq.ts";
@@ -16,7 +16,6 @@ import type { Cq, Mr } from "../../nodes/host/verbs/objects.ts";
 import type { ProgramContext } from "../../nodes/host/program_context.ts";
 import { flagsFor, SMALL_INLINE } from "../../nodes/host/programs/common/send_flags.ts";
 
-/** Of `sink` (nodes/host/programs/bulk.ts). */
 const SERVICE = "sink";
 
 export interface Traffic {
@@ -24,10 +23,10 @@ export interface Traffic {
   readonly qps: number;
   readonly bytes: number;
   readonly messages: number;
-  /** Number of outstanding messages, over all queue pairs, which alternate. */
+  /** Outstanding messages, over all queue pairs, which alternate. */
   readonly depth: number;
   readonly pathMtu: 256 | 512 | 1024 | 2048 | 4096;
-  /** Time of the first message: every host has its connections by then. */
+  /** Every host has its connections by then. */
   readonly startPs: Time;
 }
 
@@ -35,9 +34,7 @@ export interface TrafficResult {
   readonly virtualPs: Time;
 }
 
-/**
- * Connects, reports `progress`, and writes from `startPs` on. @throws ProgramError on any failure.
- */
+/** Reports `progress`, and writes from `startPs` on. @throws ProgramError on any failure. */
 export function* traffic({ cpu, device, options }: ProgramContext): Steps<void> {
   const job = options as unknown as Traffic;
   const pd = allocPd(device);

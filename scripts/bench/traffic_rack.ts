@@ -1,4 +1,3 @@
-/** Racks whose hosts write to each other, run in one process without files, and their cost. */
 import { cpuUsage } from "node:process";
 import type { CreateNode } from "../../fabric/partition/partition.ts";
 import type { ProgramPlan, RackPlan } from "../../fabric/rack/plan/plan.ts";
@@ -16,22 +15,19 @@ export interface TrafficRack {
 }
 
 export interface TrafficRun {
-  /** Packets received by RNICs, each counted at its destination: data and ACKs. */
   readonly packets: number;
   readonly events: number;
-  /** CPU time of this process, all its threads, in ms; and wall time. */
   readonly cpuMs: number;
   readonly wallMs: number;
-  /** Virtual time from the first post to the last completion of the slowest writer. */
+  /** From the first post to the last completion of the slowest writer. */
   readonly virtualPs: Time;
 }
 
-/** Upper bound of the time to connect a queue pair; the rest is boot. */
 const CONNECT_PS = 200 * PS_PER_US, BOOT_PS = 1_000 * PS_PER_US;
 
 /**
- * Connects all queue pairs, then measures from the first message to the end.
- * @param wrap wraps the function that creates the nodes.
+ * From the first message to the end, when all queue pairs are connected. @param wrap wraps the
+ * function that creates the nodes.
  */
 export function runTraffic(
   rack: TrafficRack,
@@ -61,7 +57,6 @@ export function runTraffic(
   };
 }
 
-/** CPU time of this process, all its threads, in ms. */
 export function cpuMs(): number {
   const { user, system } = cpuUsage();
   return (user + system) / 1_000;
@@ -103,7 +98,6 @@ function trafficPlan(rack: TrafficRack, startPs: Time): RackPlan {
   };
 }
 
-/** After boot: all sinks are listening by then. */
 const START_PS = 200 * PS_PER_US;
 
 function program(run: string, at: Time, options: ProgramPlan["options"]): ProgramPlan {

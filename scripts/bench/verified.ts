@@ -1,8 +1,6 @@
 /**
- * V-10: the cost of a verified write at each level, per message, compared with a WRITE (one that
- * persists, for persistent writes) and a READ that the program compares: exact, as all of it is
- * measured in virtual time. A table of `RESULTS.md` is generated from it, and a test regenerates and
- * compares it.
+ * V-10: a verified write at each level, compared with a WRITE (one that persists, for persistent
+ * writes) and a READ that the program compares.
  */
 import {
   DDIOS,
@@ -37,7 +35,6 @@ const WAYS = [
   { way: PERSISTED, put: "method: verify-persist, level: verify-crc" },
 ] as const;
 
-/** Every method at every size, with DDIO off and on, one message at a time. */
 export function measureVerified(seed: number): VerifiedFigure[] {
   return DDIOS.flatMap((ddio) =>
     WAYS.flatMap(({ way, ...rest }) =>
@@ -46,7 +43,6 @@ export function measureVerified(seed: number): VerifiedFigure[] {
   );
 }
 
-/** The figures as a table, one row for each method and size. */
 export function verifiedTable(figures: readonly VerifiedFigure[]): PutTable {
   const rows = figures.map((figure) => {
     const { ddio, way, size } = figure;

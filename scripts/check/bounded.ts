@@ -1,50 +1,49 @@
 /**
- * Runs a program for a bounded time. A program that takes longer is ended with all processes that it has started,
- * also those that have left its session: every process inherits a mark in its environment.
+ * A program that exceeds its time is ended with all processes that it has started: each inherits a
+ * mark in its environment.
  */
 import { ROOT } from "../../console/base/paths.ts";
 
 export interface Bounded {
   readonly success: boolean;
   readonly isLate: boolean;
-  /** Standard output and standard error. */
   readonly text: string;
   /**
-   * Processor time of the program and of all children it waited for; undefined where it was ended. Processes that
-   * live on in a session of their own (the supervisor of a rack that is up) are not included.
+   * Of the program and of all children it waited for, without those that live on in a session of
+   * their own (a rack's supervisor); undefined where it was ended.
    */
   readonly processorSeconds?: number;
 }
 
 const MARK = "RACKMESH_CHECK_RUN";
-/** Runs its arguments, and keeps their processor time, which only a shell reports. */
+/** Keeps the arguments' processor time, which only a shell reports. */
 const TIMED = `times=$1; shift; "$@"; code=$?; times >"$times"; exit $code`;
 /**
- * Limit for a file of tests by itself, and for several files of one program the longest time in which no test of them
- * ends and no file begins: many times the usual time on a slow machine. A file that exceeds it hangs, and is ended
- * and named. It is the only limit of a test in wall time.
+ * For one file of tests; for several files the longest time in which no test ends and no file
+ * begins: many times the usual time on a slow machine. The only limit of a test in wall time.
  */
 export const FILE_LIMIT_MS = 20 * 60_000;
 
-/** Limit for killed processes to disappear. */
 const GONE_MS = 10_000;
 /** Processes may start others while they are being killed. */
 const ROUNDS = 5;
 
 export interface BoundedOptions {
-  /** Total limit, in wall ms. */
+  /** In wall ms. */
   readonly withinMs: number;
-  /** Limit without a word from it; default: `withinMs`. For many files of tests, each of which reports its end. */
+  /**
+   * Without a word from it; default: `withinMs`. For many files of tests, each of which reports its
+   * end.
+   */
   readonly silentMs?: number;
   /**
-   * This line of its output is a word; the last may be a part of one. Default: any output is. A program that hangs
-   * may still print the reason of its wait.
+   * A line of output is a word; the last may be a part of one. Default: any output is. A program
+   * that hangs may still print the reason of its wait.
    */
   readonly isWord?: (line: string) => boolean;
   readonly env?: Readonly<Record<string, string>>;
-  /** Ends it. With a signal, Ctrl-C in a terminal reaches this process alone. */
+  /** With a signal, Ctrl-C in a terminal reaches this process alone. */
   readonly signal?: AbortSignal | undefined;
-  /** Receives its output at once. */
   readonly onOutput?: (part: Uint8Array) => void;
 }
 
@@ -63,7 +62,6 @@ export async function runBounded(
   }
 }
 
-/** From the lines of `times`: user and system time of the shell, and of the children it waited for. */
 function processorTime(text: string): Pick<Bounded, "processorSeconds"> {
   const parts = [...text.matchAll(/(\d+)m([\d.]+)s/g)];
   if (parts.length !== 4) return {};
@@ -115,7 +113,8 @@ async function runMarked(
 
 async function killMarked(mark: string): Promise<void> {
   for (let round = 0; round < ROUNDS; round++) {
-    // Deno reads other processes' environments only with all permissions, which the checks do not have.
+    // Deno reads other processes' environments only with all permissions, which the checks do not
+    // have.
     const { stdout } = await new Deno.Command("sh", {
       args: ["-c", `grep -lsz '^${MARK}=${mark}$' /proc/[0-9]*/environ`],
     }).output();
@@ -132,21 +131,20 @@ async function killMarked(mark: string): Promise<void> {
   }
 }
 
-/** Colours of a terminal. */
 // deno-lint-ignore no-control-regex
 const COLOURS = /\x1b\[[0-9;]*m/g;
 const FILE_BEGINS = /^running \d+ tests? from (\S+)/;
 const ENDED = /^ (ok|FAILED|ignored)/;
 
-/** With this line `deno test` reports that a file begins, or that a test or a step of one has ended. */
+/** `deno test` reports so that a file begins, or that a test or a step of one has ended. */
 export function tellsOfTest(line: string): boolean {
   const plain = line.replaceAll(COLOURS, "");
   return FILE_BEGINS.test(plain) || / \.\.\. (ok|FAILED|ignored) \(/.test(plain);
 }
 
 /**
- * The test that had begun last and has not ended, by the output of `deno test`: its file and the names around it;
- * undefined where each that began has ended.
+ * That had begun last and has not ended: its file and the names around it; undefined where each
+ * that began has ended.
  */
 export function testUnderWay(output: string): string | undefined {
   let file = "";
@@ -166,8 +164,8 @@ export function testUnderWay(output: string): string | undefined {
 }
 
 /**
- * @returns true if the promise settles within the time and before the signal is aborted. Rejects if it rejects in
- * that time.
+ * @returns true if the promise settles within the time and before the signal is aborted. Rejects if
+ * it rejects in that time.
  */
 export async function isOverWithin(
   work: Promise<unknown>,

@@ -1,7 +1,6 @@
 /**
- * Runs every check of the tree, continues after a failure so that all problems are reported, and
- * ends with the line `N passed, N failed`. `--quick` leaves out the tests of the whole rack.
- * Started by `scripts/test`.
+ * Runs every check, and ends with the line `N passed, N failed`. `--quick` leaves out the tests of
+ * the whole rack. Started by `scripts/test`.
  */
 import {
   type Bounded,
@@ -19,14 +18,14 @@ import { ROOT, toFileUrl } from "../../console/base/paths.ts";
 export interface Stage {
   readonly name: string;
   readonly args: readonly string[];
-  /** Files and folders whose tests are counted; a stage without any of them is left out. */
+  /** A stage without any of these tests is left out. */
   readonly tests?: readonly string[];
-  /** Files and folders among these that are not run. */
+  /** Among these. */
   readonly without?: readonly string[];
   /**
-   * How its files are run. `apart`: each by a `deno test` of its own, or with others of its folder ({@link
-   * TOGETHER}), several at the same time. `together`: by a few modules that import them, so that shared code is
-   * loaded once. Default: by one `deno test`.
+   * `apart`: each file by a `deno test` of its own, or with others of its folder ({@link
+   * TOGETHER}), several at a time. `together`: by a few modules that import them, so that shared
+   * code is loaded once. Default: by one `deno test`.
    */
   readonly files?: "apart" | "together";
   readonly slow?: boolean;
@@ -35,13 +34,12 @@ export interface Stage {
 export interface Outcome extends TestCount {
   readonly stage: string;
   readonly seconds: number;
-  /** Limit for all its processes together; see {@link Bounded}. */
   readonly processorSeconds: number;
 }
 
 /**
- * Tests of racks, of the command and of its shell completion start processes; Deno permits reading `/proc` only with
- * all permissions.
+ * Tests of racks, of the command and of its shell completion start processes; Deno permits reading
+ * `/proc` only with all permissions.
  */
 const RACK_PERMISSIONS: readonly string[] = ["--allow-all"];
 
@@ -51,9 +49,8 @@ export const SEED_PERMISSIONS: readonly string[] = [
 ];
 
 /**
- * Files and folders that take longest, so that none of them is left alone at the end: by their time in a whole run,
- * except that those which mostly wait (for a browser, for a rack to come up) stand among those which compute. The
- * others follow in alphabetical order.
+ * They begin first, so that none is left alone at the end: by their time in a whole run, but those
+ * which mostly wait among those which compute.
  */
 export const LONGEST: readonly string[] = [
   "tests/programs",
@@ -100,8 +97,8 @@ export const LONGEST: readonly string[] = [
 ];
 
 /**
- * Folders whose files are run by one `deno test`, except those of {@link LONGEST}: most of them start no process, and
- * loading and compiling the code of a rack is a sixth to a quarter of their time if each does it alone.
+ * One `deno test` for each folder, except for files of {@link LONGEST}: loading and compiling the
+ * code of a rack is a sixth to a quarter of their time if each does it alone.
  */
 const TOGETHER: readonly string[] = [
   "tests/checks",
@@ -113,7 +110,7 @@ const TOGETHER: readonly string[] = [
   "tests/verbs",
 ];
 
-/** Files with more seeds than `--quick` has time for. */
+/** `--quick` has no time for so many seeds. */
 const MANY_SEEDS: readonly string[] = [
   "tests/seeds/hostile_frames_test.ts",
   "tests/seeds/properties_test.ts",
@@ -121,8 +118,8 @@ const MANY_SEEDS: readonly string[] = [
 ];
 
 /**
- * Groups run one after the other; the stages of a group run at the same time. Types and unit tests stand first: they
- * take longest, and the type check has only one thread.
+ * Groups run one after the other, a group's stages at the same time. Types and unit tests take
+ * longest, and the type check has only one thread.
  */
 const GROUPS: readonly (readonly Stage[])[] = [
   [
@@ -146,12 +143,12 @@ const GROUPS: readonly (readonly Stage[])[] = [
     },
     // No permission at all proves that the models are pure.
     { name: "unit tests", args: ["--parallel"], tests: ["fabric", "nodes"], files: "together" },
-    // One after the other: some set environment variables, which the modules of a parallel run share. They wait for
-    // half of their time.
+    // One after the other: some set environment variables, which the modules of a parallel run
+    // share. They wait for half of their time.
     { name: "console tests", args: RACK_PERMISSIONS, tests: ["console"], files: "together" },
   ],
   [
-    // These read the tree (names in documents), and run shells (completion) in temporary folders.
+    // They read the tree (names in documents), and run shells (completion) in temporary folders.
     { name: "script tests", args: RACK_PERMISSIONS, tests: ["scripts"], files: "together" },
     {
       name: "seeds",
@@ -178,7 +175,6 @@ const GROUPS: readonly (readonly Stage[])[] = [
 
 export type Run = (args: readonly string[]) => Promise<boolean>;
 
-/** Runs deno. The output of a slow stage is shown at once, that of others only on failure. */
 async function deno(
   args: readonly string[],
   { name, isSlow, files }: {
@@ -197,15 +193,12 @@ async function deno(
   return ended;
 }
 
-/**
- * Limits for so many files: each adds its time; a file that hangs ends no test. A stage without tests counts as one.
- */
+/** Each file adds its time; a file that hangs ends no test. A stage without tests counts as one. */
 export function limitOf(files: number): Pick<BoundedOptions, "withinMs" | "silentMs" | "isWord"> {
   const withinMs = Math.max(1, files) * FILE_LIMIT_MS;
   return { withinMs, silentMs: FILE_LIMIT_MS, isWord: tellsOfTest };
 }
 
-/** How long a unit took: its share of the processor, and its cost. @param start of `performance.now`. */
 export function timeText(start: number, { processorSeconds }: Bounded): string {
   const wall = `${((performance.now() - start) / 1000).toFixed(1)} s`;
   return processorSeconds === undefined
@@ -213,7 +206,6 @@ export function timeText(start: number, { processorSeconds }: Bounded): string {
     : `${wall}, ${processorSeconds.toFixed(1)} s of processor time`;
 }
 
-/** Message for a unit that hangs. @param name of a stage or a file. */
 export function lateText(name: string, text: string): string {
   const last = testUnderWay(text) ?? "none is known";
   return `FAILED  ${name}: it has not ended, or no test in it, within ${
@@ -223,12 +215,13 @@ export function lateText(name: string, text: string): string {
 }
 
 /**
- * Each rack in a test's process has memories of some MiB outside of V8's heap. By default V8 marks its whole heap, in
- * which `deno test` has 80 MB of its own (an array of `Deno.bench`), when these have grown by a tenth.
+ * Each rack in a test's process has memories of some MiB outside of V8's heap. By default V8 marks
+ * its whole heap, in which `deno test` has 80 MB of its own (an array of `Deno.bench`), when these
+ * have grown by a tenth.
  */
 const TEST_V8_FLAGS = "--v8-flags=--external-memory-max-growing-factor=8";
 
-/** Runs tests and counts them. A run that fails without a failed test counts as one failure. */
+/** A run that fails without a failed test counts as one failure. */
 export async function runTests(
   { args }: Pick<Stage, "args">,
   files: readonly string[],
@@ -238,7 +231,7 @@ export async function runTests(
   try {
     const plain = ["--no-prompt", "--no-check", "--permit-no-files", TEST_V8_FLAGS];
     const flags = [...plain, `--junit-path=${report}`];
-    // Files by name: in a folder that contains a workspace member, Deno finds only the member's.
+    // By name: in a folder that contains a workspace member, Deno finds only the member's.
     const ok = await run(["test", ...flags, ...args, ...files]);
     const count = countTests(await Deno.readTextFile(report));
     if (ok || count.failed > 0) return count;
@@ -250,12 +243,11 @@ export async function runTests(
 }
 
 /**
- * Two more than there are cores: tests of racks wait for processes, browsers and timers a third of their time. With
- * one more, a fifth of two cores was idle.
+ * Tests of racks wait for processes, browsers and timers a third of their time. With one more than
+ * the cores, a fifth of two cores was idle.
  */
 const FILES_AT_ONCE = navigator.hardwareConcurrency + 2;
 
-/** Runs each file or folder by itself, and shows its output as a whole when it has ended. */
 async function runUnits(
   stage: Stage,
   paths: readonly string[],
@@ -279,7 +271,6 @@ async function runUnits(
   return total;
 }
 
-/** Runs the tests of each list of files from a module that only imports them. */
 async function runTogether(
   stage: Stage,
   lists: readonly (readonly string[])[],
@@ -307,13 +298,11 @@ function dealt(files: readonly string[]): string[][] {
   return Array.from({ length: lists }, (_, n) => files.filter((_, i) => i % lists === n));
 }
 
-/** The files that one `deno test` runs: one file, or the files of a folder. */
 export interface Unit {
   readonly name: string;
   readonly files: readonly string[];
 }
 
-/** Test files by themselves or with others of their folder, those that take longest first. */
 export function unitsOf(paths: readonly string[], without: readonly string[]): Unit[] {
   const units = new Map<string, string[]>();
   for (const file of filesOf(paths, without)) {
@@ -326,7 +315,6 @@ export function unitsOf(paths: readonly string[], without: readonly string[]): U
     .sort((x, y) => rank(x.name) - rank(y.name));
 }
 
-/** Test files in alphabetical order. */
 export function filesOf(paths: readonly string[], without: readonly string[]): string[] {
   return paths.flatMap(testFilesIn).filter((file) =>
     !without.some((path) => file === path || file.startsWith(`${path}/`))
@@ -397,8 +385,7 @@ async function runStage(stage: Stage): Promise<Outcome | null> {
 }
 
 /**
- * Runs each group when the one before has ended, and its stages at the same time. A failure does not stop the others.
- * @returns outcomes in the order of the stages, the last line of the output and the exit code.
+ * A failure does not stop the others. @returns also the last line of the output and the exit code.
  */
 export async function runGroups(
   groups: readonly (readonly Stage[])[],

@@ -1,7 +1,6 @@
 /**
- * Checks the import graph of every TypeScript file of the tree, as reported by `deno info`
- * (including type imports and dynamic ones), and prints each violation of `layers.ts`, and code that nothing uses
- * (`exports.ts`). Exit code 1 where there is one.
+ * Prints each violation of `layers.ts` in the import graph of `deno info`, and code that nothing
+ * uses (`exports.ts`). Exit code 1 where there is one.
  */
 import { deadIn, namesOf } from "./exports.ts";
 import { checkImport, circlesOf, type Import, strayNames } from "./layers.ts";
@@ -9,7 +8,6 @@ import { ROOT } from "../../console/base/paths.ts";
 import { CIRCLES } from "./floors.ts";
 import { pathInTree } from "./tree.ts";
 
-/** The fields of `deno info --json` that are used here. Lines count from 0. */
 export interface Graph {
   readonly modules: readonly {
     readonly specifier: string;
@@ -35,7 +33,7 @@ function pathOf(specifier: string): string | null {
   return inTree === path ? null : inTree;
 }
 
-/** Every import of the project's files. `type` resolutions count like any other. */
+/** `type` resolutions count like any other. */
 export function importsOf(graph: Graph): Import[] {
   const imports: Import[] = [];
   for (const module of graph.modules) {
@@ -54,7 +52,7 @@ export function importsOf(graph: Graph): Import[] {
   return imports;
 }
 
-/** Project modules that could not be read or parsed: their imports would be missed. */
+/** Their imports would be missed. */
 export function unreadable(graph: Graph): string[] {
   return graph.modules.filter((module) => module.error !== undefined)
     .map((module) => `${pathOf(module.specifier) ?? module.specifier}: ${module.error}`);
@@ -73,7 +71,7 @@ async function typescriptFiles(folder: string): Promise<string[]> {
   return files.sort();
 }
 
-/** One root module that imports all files, since `deno info` takes a single one. */
+/** `deno info` takes a single root module. */
 async function graphOf(files: readonly string[]): Promise<Graph> {
   const root = await Deno.makeTempFile({ prefix: "rackmesh-layers-", suffix: ".ts" });
   try {
@@ -91,7 +89,7 @@ async function graphOf(files: readonly string[]): Promise<Graph> {
   }
 }
 
-/** Exports that no entry point or no other file uses. */
+/** No entry point or no other file uses them. */
 async function deadCode(files: readonly string[], imports: readonly Import[]): Promise<string[]> {
   const targets = new Map(
     imports.map(({ file, specifier, target }) => [`${file} ${specifier}`, target ?? undefined]),

@@ -1,22 +1,18 @@
-/** Counts tests in a JUnit report of `deno test`, and names those that failed. */
-
 export interface TestCount {
   readonly passed: number;
   readonly failed: number;
   readonly skipped: number;
-  /** A line for each failed test that is known by name: its file, its name, and what was wrong. */
   readonly failures: readonly string[];
 }
 
-/** Deno's separator of nested suite and test names, escaped as in XML. */
+/** Of nested suite and test names, escaped as in XML. */
 const NESTED = " &gt; ";
 
-/** Of a failure's message, which may be a whole comparison. */
 const MESSAGE_CHARACTERS = 240;
 
 /**
- * Tests that passed and failed. Only the innermost ones count: a `describe` is reported as a test
- * case too, and is recognised by the names nested in it. Skipped tests are counted by themselves.
+ * Only the innermost tests count: a `describe` is reported as a test case too, and is recognised by
+ * the names nested in it.
  */
 export function countTests(junit: string): TestCount {
   const cases = [

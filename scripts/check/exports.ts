@@ -1,17 +1,15 @@
 /**
- * Exports that nothing uses, and modules that no entry point reaches. Code that only its tests use is dead, too, unless
- * it stands in a file of tests. Pure; `check_layers.ts` reads the tree.
+ * Exports that nothing uses, and modules that no entry point reaches. Code that only its tests use
+ * is dead, too, unless it stands in a file of tests.
  */
 import ts from "typescript";
 import { isTest } from "./tree.ts";
 
-/** The exports of a module, and its imports from others. */
 export interface ModuleNames {
   readonly file: string;
   readonly exports: readonly Exported[];
   /** `all`: of a namespace, or of what is not told name by name. */
   readonly takes: readonly { readonly specifier: string; readonly name: string | "all" }[];
-  /** It can be started, by a person or a process. */
   readonly isEntry: boolean;
 }
 
@@ -20,11 +18,9 @@ export interface Exported {
   readonly line: number;
   /** A type stands in the signatures of what is used: it need not be imported by its name. */
   readonly isType: boolean;
-  /** The file itself uses it. */
   readonly isUsedHere: boolean;
 }
 
-/** The names of a module's text. */
 export function namesOf(file: string, text: string): ModuleNames {
   const source = ts.createSourceFile(file, text, ts.ScriptTarget.ESNext, true);
   const exports: Omit<Exported, "isUsedHere">[] = [];
@@ -117,17 +113,20 @@ function isExported(node: ts.Node): boolean {
   return modifiers?.some(({ kind }) => kind === ts.SyntaxKind.ExportKeyword) ?? false;
 }
 
-/** Where the module of a specifier is in the tree; undefined for a package. */
+/** Undefined for a package. */
 export type Resolve = (specifier: string, from: string) => string | undefined;
 
-/** Modules that are started, or loaded by a composed name: workers, the page, a file for each command. */
+/** Started, or loaded by a composed name: workers, the page, a file for each command. */
 function isEntryName(file: string): boolean {
   return /(?:^|\/|_)main\.tsx?$|^scripts\/(?:commands\/|bench\/bench\.ts$|soak\/soak\.ts$)/.test(
     file,
   );
 }
 
-/** Modules that users import: public modules for own programs and their reference, plugins, scenarios' programs. */
+/**
+ * Users import it: public modules for own programs and their reference, plugins, scenarios'
+ * programs.
+ */
 function isDoor(file: string): boolean {
   return DOORS.includes(file) || file.startsWith("scripts/scenarios/");
 }
@@ -139,7 +138,6 @@ const DOORS: readonly string[] = [
   "scripts/check/lint_plugin.ts",
 ];
 
-/** The dead exports, a line for each. */
 export function deadIn(
   modules: readonly ModuleNames[],
   resolve: Resolve,

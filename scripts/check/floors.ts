@@ -1,18 +1,12 @@
-/**
- * The floors inside a folder: the permitted imports between its parts. The layer check
- * (`layers.ts`) applies them to every production file; tests may import any part of their folder.
- */
+/** The permitted imports between parts of a folder; tests may import any part of theirs. */
 
 /**
- * Parts of a folder, low to high: folders with their slash, and single files. A file may import its
- * own part and parts of lower floors, but no other part of its own floor.
+ * Low to high: folders with their slash, and single files. A file may import its own part and parts
+ * of lower floors, but no other part of its own floor.
  */
 export type Floors = readonly (readonly string[])[];
 
-/**
- * For nodes/host: a program is above everything that it calls; the host receives its programs as
- * arguments.
- */
+/** A program is above everything that it calls; the host receives its programs as arguments. */
 export const HOST_FLOORS: Floors = [
   ["memory/"],
   ["store/", "cpu/"],
@@ -38,7 +32,7 @@ export const HOST_FLOORS: Floors = [
 ];
 
 /**
- * Of nodes/rnic: a notification of a higher floor is a call of `Upcalls` (`upcalls.ts`, bound above all floors). A
+ * A notification of a higher floor is a call of `Upcalls` (`upcalls.ts`, bound above all floors). A
  * feature's `state/` stands in its room, on the floor of the card's own.
  */
 export const RNIC_FLOORS: Floors = [
@@ -71,8 +65,8 @@ const FLOORS: Readonly<Record<string, Floors>> = {
 };
 
 /**
- * Permitted circles of files: each in one folder, with at most three files, and with its reason at
- * the top of the first file.
+ * Permitted: each in one folder, with at most three files, and with its reason at the top of the
+ * first file.
  */
 export const CIRCLES: readonly (readonly string[])[] = [
   ["queue_pair.ts", "responder_state.ts", "tx_frame.ts"].map((file) => `nodes/rnic/state/${file}`),
@@ -81,7 +75,7 @@ export const CIRCLES: readonly (readonly string[])[] = [
   ["receive_queue.ts", "shared_receive_queue.ts"].map((file) => `nodes/rnic/queues/${file}`),
 ];
 
-/** The place of a file in its folder; undefined where it is on no floor. */
+/** Undefined where the file is on no floor. */
 function placeOf(floors: Floors, inRoom: string): { floor: number; part: string } | undefined {
   const path = inRoom.replace(/^[^/]+\/(?=state\/)/, "");
   for (const [floor, parts] of floors.entries()) {

@@ -1,20 +1,15 @@
-/**
- * The permitted imports between folders, as a table and a function over imports. `check_layers.ts`
- * applies it to the real tree.
- */
 import { floorsBelow } from "./floors.ts";
 import { isTest, touchesWorld } from "./tree.ts";
 
-/** One import, as written. Paths are relative to the repository, lines count from 1. */
+/** As written. Paths are relative to the repository, lines count from 1. */
 export interface Import {
   readonly file: string;
   readonly line: number;
   readonly specifier: string;
-  /** The imported project file; null for a package or a built-in module. */
+  /** Null for a package or a built-in module. */
   readonly target: string | null;
 }
 
-/** A violation: the import found, and what would be permitted. */
 export interface Breach {
   readonly file: string;
   readonly line: number;
@@ -22,7 +17,7 @@ export interface Breach {
   readonly allowed: string;
 }
 
-/** The permitted names at the top of the tree, besides dot files. */
+/** Besides dot files. */
 export const TOP_LEVEL: readonly string[] = [
   "console",
   "deno.json",
@@ -38,7 +33,6 @@ export const TOP_LEVEL: readonly string[] = [
 
 const DEVICES = "nodes/(?:host|rnic|switch)/";
 
-/** The packages that a folder's production code may use; the longest matching folder decides. */
 const PACKAGES: Readonly<Record<string, readonly string[]>> = {
   "fabric/": [],
   "fabric/bus/": ["cbor-x", "@nats-io/nats-core", "zod"],
@@ -61,7 +55,6 @@ function isPage(file: string): boolean {
   return file.startsWith("console/ui/") && !isTest(file) && file !== "console/ui/bundle.ts";
 }
 
-/** Folders from which `file` may import; null where any is permitted. */
 function allowedFolders(file: string): readonly string[] | null {
   if (file.startsWith("fabric/")) return ["fabric/"];
   if (isPage(file)) return ["console/ui/", "console/api/", "fabric/"];
@@ -73,7 +66,6 @@ function allowedFolders(file: string): readonly string[] | null {
   return null;
 }
 
-/** Packages that `file` may import; null where any in the import map is permitted. */
 function allowedPackages(file: string): readonly string[] | null {
   const folder = Object.keys(PACKAGES).filter((name) => file.startsWith(name))
     .sort((a, b) => b.length - a.length)[0];
@@ -82,9 +74,8 @@ function allowedPackages(file: string): readonly string[] | null {
   return isTest(file) ? [...own, ...TEST_PACKAGES] : own;
 }
 
-/** The only folder that may import `target`; null where any may. */
 function ownFolder(target: string): string | null {
-  // Protocol state is written by it, and only in its folder.
+  // Protocol state is written only in its folder.
   return target === "nodes/rnic/state/writable.ts" ? "nodes/rnic/state/" : null;
 }
 
@@ -129,7 +120,7 @@ function checkPackage({ file, line, specifier }: Import): Breach | null {
 }
 
 /**
- * The first violation of an import, or null. A specifier that deno.json maps to a project file
+ * Null where the import is permitted. A specifier that deno.json maps to a project file
  * (`@std/testing/bdd`) counts as its package.
  */
 export function checkImport(found: Import): Breach | null {
@@ -142,15 +133,13 @@ export function checkImport(found: Import): Breach | null {
   return checkPackage(found);
 }
 
-/** Unexpected names at the top of the tree. */
 export function strayNames(names: readonly string[]): string[] {
   return names.filter((name) => !name.startsWith(".") && !TOP_LEVEL.includes(name)).sort();
 }
 
 /**
- * Circles of production files that import each other, including type imports: each as its files in
- * order, the largest first. A circle is a strongly connected component of the import graph (Tarjan,
- * 1972).
+ * Of production files, including type imports: each as its files in order, the largest first. A
+ * circle is a strongly connected component (Tarjan, 1972).
  */
 export function circlesOf(imports: readonly Import[]): string[][] {
   const targets = new Map<string, string[]>();

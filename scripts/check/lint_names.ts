@@ -1,15 +1,14 @@
 /**
- * Decides which identifiers of a syntax tree refer to globals. The lint API has no scopes, so the
- * decision is per file: a name that the file declares anywhere (import, variable, parameter,
- * function) is not a global.
+ * Which identifiers refer to globals. The lint API has no scopes, so the decision is per file: a
+ * name that the file declares anywhere (import, variable, parameter, function) is not a global.
  */
 type Node = Deno.lint.Node;
 type Identifier = Deno.lint.Identifier;
 
-/** The role of an identifier. `label`: a key, a property, a type, an imported name. */
+/** `label`: a key, a property, a type, an imported name. */
 export type NameUse = "declares" | "refers" | "label";
 
-/** TypeScript nodes that hold an expression; every other TS node holds types or keys. */
+/** They hold an expression; every other TS node holds types or keys. */
 const TS_EXPRESSIONS: ReadonlySet<string> = new Set([
   "TSAsExpression",
   "TSNonNullExpression",
@@ -26,13 +25,12 @@ const LABELS: ReadonlySet<string> = new Set([
   "MetaProperty",
 ]);
 
-/** Compares nodes by position: the API may wrap the same node twice. */
+/** By position: the API may wrap the same node twice. */
 function isSame(node: Node, other: Node | null | undefined): boolean {
   return other !== null && other !== undefined && node.type === other.type &&
     node.range[0] === other.range[0] && node.range[1] === other.range[1];
 }
 
-/** The role of `node`, from its parent alone. */
 export function nameUse(node: Identifier): NameUse {
   const parent = node.parent;
   switch (parent.type) {

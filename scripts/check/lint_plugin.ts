@@ -1,7 +1,6 @@
 /**
- * Lint rules of the project; each message names the replacement. The rules keep the models pure
- * (DESIGN: a node has no clock, no ambient randomness, no I/O, no async) and the style consistent.
- * `check_layers.ts` checks imports between folders.
+ * The rules keep the models pure (DESIGN: a node has no clock, no ambient randomness, no I/O, no
+ * async).
  */
 import { nameUse } from "./lint_names.ts";
 import { isModel, isShared, isTest, pathInTree } from "./tree.ts";
@@ -9,12 +8,11 @@ import { isModel, isShared, isTest, pathInTree } from "./tree.ts";
 interface GlobalBan {
   readonly names: readonly string[];
   readonly holdsIn: (path: string) => boolean;
-  /** The problem with the name, which precedes it in the message. */
   readonly problem: string;
   readonly hint: string;
 }
 
-/** Models without their tests, which may be async and may print. */
+/** Tests of models may be async and may print. */
 function isProduction(path: string): boolean {
   return isModel(path) && !isTest(path);
 }
@@ -223,7 +221,6 @@ const noLocale: Deno.lint.Rule = {
   },
 };
 
-/** Members of `Deno` for the terminal, or for the start and end of a process. */
 const TERMINAL: ReadonlySet<string> = new Set([
   "addSignalListener",
   "args",
@@ -254,7 +251,7 @@ const terminalMembers = banMembers({
   hint: TERMINAL_HINT,
 });
 
-/** `Deno.exit`, `Deno.args` and similar ones, and colours. */
+/** And colours. */
 const noTerminal: Deno.lint.Rule = {
   create(context) {
     if (!isShared(pathInTree(context.filename))) return {};
@@ -325,7 +322,7 @@ const noDecorator = banSyntax("Decorator", {
   hint: "call a function",
 });
 
-/** Functions of fast-check that draw with a seed; `sample` and `statistics` assert nothing. */
+/** They draw with a seed; `sample` and `statistics` assert nothing. */
 const PROPERTY_RUNS: ReadonlySet<string> = new Set(["assert", "check"]);
 
 const propertySeed: Deno.lint.Rule = {

@@ -1,6 +1,6 @@
 /**
- * `deno task seeds`: plays the property tests and the transport's programs with one seed after the other, by a
- * `deno test` for each core, and reports in the order of the seeds.
+ * `deno task seeds`: plays the property tests and the transport's programs with one seed after the
+ * other.
  */
 import { Command } from "commander";
 import { resultsInOrder } from "../../console/base/at_once.ts";
@@ -13,7 +13,7 @@ import { type Bounded, runBounded } from "./bounded.ts";
 import { lateText, limitOf, type Run, runTests, SEED_PERMISSIONS, timeText } from "./check.ts";
 import type { TestCount } from "./count_tests.ts";
 
-/** Tests that take their seed from `RACKMESH_TEST_SEED`, without racks of processes. */
+/** They take their seed from `RACKMESH_TEST_SEED`, and need no racks of processes. */
 const FILES: readonly string[] = [
   "tests/seeds/properties_test.ts",
   "tests/seeds/transport_test.ts",
@@ -26,16 +26,12 @@ export interface PlayedSeed {
   readonly seed: number;
   /** Undefined: it was not played to its end. */
   readonly count: TestCount | undefined;
-  /** How long it took. */
   readonly time: string;
-  /** The output of `deno test`. */
+  /** Of `deno test`. */
   readonly text: string;
 }
 
-/**
- * Plays the tests of these files with seeds, each in a process of its own. Aborting the signal ends those under way,
- * and the seeds that were not played follow as such.
- */
+/** Aborting the signal ends those under way, and the seeds that were not played follow as such. */
 export async function* playSeeds(
   seeds: readonly number[],
   { files, jobs, signal }: {

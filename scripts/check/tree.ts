@@ -1,13 +1,8 @@
-/**
- * Facts about the tree for the lint plugin and the layer check: which files do I/O, which are
- * tests.
- */
-
 import { ROOT } from "../../console/base/paths.ts";
 
 /**
- * The only files of fabric/ and nodes/ that may use the outside world (clock, randomness, files, network, processes):
- * entry points and the files they share, the runner, the timekeeper's service, the bus, the SCM file store.
+ * They may use the outside world (clock, randomness, files, network, processes): entry points and
+ * the files they share, the runner, the timekeeper's service, the bus, the SCM file store.
  */
 const WORLD_FILES: readonly RegExp[] = [
   /^fabric\/bus\/(nats_bus|nats_transport|wall_time)\.ts$/,
@@ -18,31 +13,28 @@ const WORLD_FILES: readonly RegExp[] = [
   /^nodes\/(files|load|host\/store\/scm_file)\.ts$/,
 ];
 
-/** `path` relative to {@link ROOT}; unchanged where it is outside. */
 export function pathInTree(path: string): string {
   return path.startsWith(ROOT + "/") ? path.slice(ROOT.length + 1) : path;
 }
 
-/** True for a file that may use the outside world. `path` is a result of {@link pathInTree}. */
 export function touchesWorld(path: string): boolean {
   return WORLD_FILES.some((pattern) => pattern.test(path));
 }
 
-/** The files of console/ that are entry points of processes: only these read arguments and exit. */
+/** Entry points of processes: only these read arguments and exit. */
 const CONSOLE_ENTRIES =
   /^console\/(rack\/(supervise|containers\/parent_main|own\/((probe|loop_watch)_main|answer))|(.+\/)?main)\.ts$/;
 
-/** True for code shared by the command and the web page: it returns data and uses no terminal. */
+/** The command and the web page share it: it returns data and uses no terminal. */
 export function isShared(path: string): boolean {
   return path.startsWith("console/") && !CONSOLE_ENTRIES.test(path) && !isTest(path);
 }
 
-/** True for tests, for suites shared by two implementations, and for test helpers. */
+/** Also suites shared by two implementations, and test helpers. */
 export function isTest(path: string): boolean {
   return path.startsWith("tests/") || /_(test|contract|testing)\.ts$/.test(path);
 }
 
-/** True for fabric/ and nodes/, including tests, except for files that use the outside world. */
 export function isModel(path: string): boolean {
   return /^(fabric|nodes)\//.test(path) && !touchesWorld(path);
 }

@@ -1,4 +1,3 @@
-/** `rack link`: orders faults of cables of a running rack, at an instant of virtual time. */
 import type { Command } from "commander";
 import { targetName } from "../../fabric/rack/plan/cable_names.ts";
 import {
@@ -28,7 +27,7 @@ interface LinkFlags extends LiveFlags {
   readonly past?: string;
 }
 
-/** The argument after the target: a share, a time, or none. */
+/** Behind the target: a share, a time, or none. */
 const AMOUNTS = {
   loss: "of the frames, this share (1%, or all) is lost",
   corrupt: "of the frames, this share gets one bit turned over",
@@ -128,7 +127,6 @@ async function order(wanted: Order): Promise<void> {
   });
 }
 
-/** The fault of a command line, in a scenario's form. @throws Refusal */
 function requestOf({ file }: RackUp, order: Order): LinkFaultRequest {
   const { target, action, value, flags } = order;
   const { until, share, count, nth, only, jitter, by, hold, past } = flags;

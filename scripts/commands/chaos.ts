@@ -1,6 +1,3 @@
-/**
- * `rack chaos`: kills, pauses and cuts processes of a rack, round after round, and judges each run.
- */
 import type { Command } from "commander";
 import { PROCESS_PACKINGS } from "../../fabric/rack/assembly/topology.ts";
 import { CHAOS_OPTIONS } from "../../console/api/options.ts";
@@ -99,7 +96,6 @@ function drawnSeed(): number {
   return crypto.getRandomValues(new Uint32Array(1))[0]!;
 }
 
-/** One line for a round that held; all findings of a round that did not. */
 function sayRound(round: RoundReport): void {
   const { outcome, blows, findings, untold, replay, command, directory } = round;
   const what = blows.map((action) => action.what).join("; ");

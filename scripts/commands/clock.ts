@@ -1,4 +1,3 @@
-/** `rack pause`, `resume`, `step`, `until`, `pace`, `why`: the virtual time of a running rack. */
 import type { Command } from "commander";
 import { EXIT } from "../../fabric/base/exit.ts";
 import type { ClockStatus } from "../../fabric/clock/clock_service.ts";
@@ -157,7 +156,6 @@ async function drive(
   if (missed !== undefined) throw new RackError(missed, EXIT.failed);
 }
 
-/** `b-rnic takes S907 at 190.76 us` */
 function hitText({ node, step, atPs, count }: ClockStatus["hits"][number]): string {
   return `${node} takes ${step} at ${formatTime(atPs)}${occurrenceText(count)}`;
 }
@@ -204,7 +202,6 @@ async function inReplay<T>(
   }
 }
 
-/** The first of several predicates that the past of a run has. */
 async function find(words: readonly string[], flags: FindFlags): Promise<void> {
   const { breaks, time } = parseGoal(words, flags), { variant } = flags;
   if (breaks.length === 0) throw refusal("", { found: "a time", expected: "a step of a device" });

@@ -1,8 +1,8 @@
-/** Colours of verdicts: on a terminal, and never with NO_COLOR (no-color.org). */
+/** On a terminal, and never with NO_COLOR (no-color.org). */
 
 const GREEN = "\x1b[32m", RED = "\x1b[31m", PLAIN = "\x1b[39m";
 
-/** The text with `ok` in green and `FAIL` in red where a line begins so. */
+/** `ok` in green and `FAIL` in red where a line begins so. */
 export function painted(text: string, isColoured = hasColour()): string {
   if (!isColoured) return text;
   return text.replaceAll(

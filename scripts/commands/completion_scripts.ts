@@ -1,10 +1,10 @@
 /**
- * Completion scripts for three shells. Each walks the words before the cursor to know where it is, by
- * the same table: which word leads to a command (`runs:rm`), which option takes a value.
+ * Each script walks the words before the cursor to know where it is, by one table: which word leads
+ * to a command (`runs:rm`), which option takes a value.
  */
 import { NAMES, type NamesOf } from "../../console/rack/live/completion_names.ts";
 
-/** The words for a place: some words, files, or names that are asked for when they are needed. */
+/** Some words, files, or names that are asked for when they are needed. */
 export type Value = readonly string[] | "files" | "folders" | "scenarios" | NamesOf | "anything";
 
 export interface OptionPlace {
@@ -13,11 +13,10 @@ export interface OptionPlace {
   readonly value: Value | undefined;
 }
 
-/** A command, its name that of all words behind `rack`: `link cut`; "" is `rack` itself. */
+/** `path`: all words behind `rack`: `link cut`; "" is `rack` itself. */
 export interface CommandPlace {
   readonly path: string;
   readonly about: string;
-  /** Commands directly below it, by their last word. */
   readonly commands: readonly { readonly word: string; readonly about: string }[];
   readonly options: readonly OptionPlace[];
   readonly values: readonly Value[];
@@ -111,12 +110,10 @@ ${placeValues(places, (some) => `words:${some.join(" ")}`)}
 if [[ \${funcstack[1]-} == _rack ]]; then _rack "$@"; else compdef _rack rack; fi`;
 }
 
-/** A case for each place, over `at`. */
 function rows(places: Places, row: (place: CommandPlace) => string): string {
   return places.map((place) => `      ${row(place)}`).join("\n");
 }
 
-/** The loop's body in bash and zsh: goes down into commands, steps over values, counts arguments. */
 function walk(places: Places): string {
   const enter = entrances(places).map(quoted).join(" | ");
   const takes = takers(places).map(({ key, value }) =>
@@ -136,7 +133,6 @@ ${takes.join("\n")}
     esac`;
 }
 
-/** The words where no option is: commands, or arguments of one. */
 function placeValues(places: Places, ofWords: (words: readonly string[]) => string): string {
   const cases = places.flatMap(({ path, commands, values }) => [
     ...(commands.length === 0 ? [] : [
@@ -158,7 +154,6 @@ function entrances(places: Places): string[] {
   return places.flatMap(({ path, commands }) => commands.map(({ word }) => `${path}:${word}`));
 }
 
-/** `run:--method`: options that take a value. */
 function takers(places: Places): { readonly key: string; readonly value: Value }[] {
   return places.flatMap(({ path, options }) =>
     options.flatMap(({ names, value }) =>

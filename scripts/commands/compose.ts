@@ -1,4 +1,3 @@
-/** `rack compose`: writes a folder from which Docker runs the rack, one container per device. */
 import type { Command } from "commander";
 import { PROCESS_PACKINGS } from "../../fabric/rack/assembly/topology.ts";
 import { composeRack } from "../../console/rack/containers/compose.ts";

@@ -1,4 +1,3 @@
-/** `rack console`: the web page for racks, and the API behind it. */
 import type { Command } from "commander";
 import { PROCESS_PACKINGS } from "../../fabric/rack/assembly/topology.ts";
 import { refusal } from "../../fabric/rack/plan/problem.ts";

@@ -1,4 +1,4 @@
-/** `rack down`: ends every process of a rack, also where its supervisor has ended. */
+/** `rack down`: also where the rack's supervisor has ended. */
 import type { Command } from "commander";
 import { EXIT } from "../../fabric/base/exit.ts";
 import { takeRacksDown } from "../../console/rack/live/take_down.ts";

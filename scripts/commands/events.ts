@@ -1,4 +1,3 @@
-/** `rack events`: events of a rack that is up, as lines of JSON. */
 import type { Command } from "commander";
 import { rackEvents } from "../../console/rack/live/events.ts";
 import { findUp, linkedTo } from "../../console/rack/live/racks.ts";
@@ -25,7 +24,6 @@ Example:
 
 const BYTES_MAX = 64;
 
-/** Shows a file that a program reports by its length. */
 function shortly(key: string, value: unknown): unknown {
   const isLong = value instanceof Uint8Array && value.length > BYTES_MAX;
   return isLong ? { bytes: value.length } : plainly(key, value);

@@ -1,11 +1,10 @@
-/** `rack explore`: cuts the power at every instant, and checks what survives. */
 import type { Command } from "commander";
 import { refusal } from "../../fabric/rack/plan/problem.ts";
 import { exitOf, exploreScenario } from "../../console/explore/explore_scenario.ts";
 import { exploredDocument, exploredText } from "../../console/explore/report.ts";
 import { exploreSuites } from "../../console/reports/junit/suites.ts";
-import { EXPLORE_OPTIONS } from "../../console/api/options.ts";
-import { exploreOptions, refuseNothing } from "../../console/explore/options.ts";
+import { EXPLORE_OPTIONS, refuseNothing } from "../../console/api/options.ts";
+import { exploreOptions } from "../../console/explore/options.ts";
 import { type ExploreOptions, UNCHECKED } from "../../console/explore/types.ts";
 import { exploreTheMatrix } from "./explore_matrix.ts";
 import { exploreTheProtocol } from "./explore_protocol.ts";
@@ -92,7 +91,7 @@ async function start(scenario: string | undefined, flags: ExploreFlags): Promise
 const MATRIX_FLAGS = ["jobs", "json", "junit", "check"];
 const PROTOCOL_FLAGS = ["check", "jobs", "json", "junit", "limit"];
 
-/** The matrix and a protocol's racks are fixed: options that would change them are refused. @throws Refusal */
+/** The matrix and a protocol's racks are fixed. @throws Refusal */
 function refuseWith(
   flags: ExploreFlags,
   what: "matrix" | "protocol",
@@ -152,11 +151,11 @@ function uncheckedText(
   return `${labels.join("; ")}: ${UNCHECKED}: ${ways.join(", ")} would say what has to hold`;
 }
 
-/** Checks and converts the options. @throws Refusal */
+/** @throws Refusal */
 function optionsOf(flags: ExploreFlags): ExploreOptions {
-  const options = exploreOptions(readTable(EXPLORE_OPTIONS, flags));
-  refuseNothing(options, (option) => `--${option}`);
-  return options;
+  const options = readTable(EXPLORE_OPTIONS, flags);
+  refuseNothing(options);
+  return exploreOptions(options);
 }
 
 /** The first Ctrl-C ends with the results so far; a second one ends at once. */

@@ -1,4 +1,3 @@
-/** `rack explore --matrix`: which promises each method keeps on every kind of responder. */
 import { EXIT } from "../../fabric/base/exit.ts";
 import {
   exploreCells,
@@ -13,7 +12,7 @@ import { print, Progress, say } from "./output.ts";
 
 /**
  * @param options.jobs processes at a time.
- * @param options.isStopped checked between cells: true ends with the finished cells.
+ * @param options.isStopped between cells, true ends with the finished ones.
  * @throws Refusal where the file of `--junit` cannot be written.
  */
 export async function exploreTheMatrix(

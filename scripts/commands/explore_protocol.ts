@@ -1,4 +1,3 @@
-/** `rack explore --protocol FILE`: every state of small racks whose coherent cards have a protocol of one's own. */
 import { exploreProtocol } from "../../console/explore/protocol/explore_protocol.ts";
 import {
   exitOfProtocol,

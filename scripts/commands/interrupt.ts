@@ -6,9 +6,9 @@ let message = "";
 let signalled: Deno.Signal | undefined;
 
 /**
- * A signal that is aborted when the command is interrupted; from this call on, an interrupt does not end the process
- * by itself. To be called before anything is started.
- * @param text the message on an interrupt; the last call's message is used.
+ * Aborted by an interrupt; from this call on, an interrupt does not end the process by itself.
+ * Called before anything is started.
+ * @param text the message on an interrupt; the last call's is used.
  */
 export function onInterrupt(text: string): AbortSignal {
   if (message === "") {
@@ -27,7 +27,7 @@ function interrupt(signal: Deno.Signal): void {
   controller.abort();
 }
 
-/** The exit code of a command that was interrupted; undefined where it was not. */
+/** Undefined where the command was not interrupted. */
 export function interruptedCode(): number | undefined {
   return signalled === undefined ? undefined : signalled === "SIGINT" ? 130 : 143;
 }

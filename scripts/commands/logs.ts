@@ -1,4 +1,3 @@
-/** `rack logs`: the output of a run's processes. */
 import type { Command } from "commander";
 import { logLines } from "../../console/rack/kept_runs.ts";
 import { addRunOption, given, type LiveFlags } from "./options.ts";

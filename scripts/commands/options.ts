@@ -1,5 +1,5 @@
 /** Options shared by several commands, and the parsing of their values. */
-import type { Command } from "commander";
+import { type Command, Option } from "commander";
 import { parseTime, type Time } from "../../fabric/base/time.ts";
 import { isWhole, type WholeRange, wholeText } from "../../fabric/base/whole_number.ts";
 import { oneOf, refusal } from "../../fabric/rack/plan/problem.ts";
@@ -38,7 +38,6 @@ export function addRunOption(command: Command): Command {
   return command.option("--run <id>", "which run, or how its name begins; else the one that is up");
 }
 
-/** Options of a table as they are typed. */
 export type FlagsOf<Table extends OptionTable> = {
   readonly [Name in keyof Table]?: Table[Name] extends { readonly type: "switch" } ? boolean
     : string;
@@ -58,15 +57,24 @@ function flagOf(name: string, row: OptionRow): string {
   return `--${name} <${row.words.length > WORDS_LISTED ? "name" : row.words.join("|")}>`;
 }
 
+/** The words that it accepts, for completion: commander's own choices would stand a second time in the help. */
+export type WordOption = Option & { readonly words?: readonly string[] };
+
+export function wordOption(flags: string, about: string, words: readonly string[]): WordOption {
+  return Object.assign(new Option(flags, about), { words });
+}
+
 /** @param otherwise behind the help of each: what holds where it is not given. */
 export function addTable(command: Command, table: OptionTable, otherwise = ""): Command {
   for (const [name, row] of Object.entries(table)) {
-    command.option(flagOf(name, row), `${helpOf(row)}${otherwise}`);
+    const flags = flagOf(name, row), about = `${helpOf(row)}${otherwise}`;
+    if (row.type === "word") command.addOption(wordOption(flags, about, row.words));
+    else command.option(flags, about);
   }
   return command;
 }
 
-/** The options of a table that were typed. @throws Refusal */
+/** Those that were typed. @throws Refusal */
 export function readTable<Table extends OptionTable>(
   table: Table,
   flags: FlagsOf<Table>,
@@ -91,7 +99,6 @@ export function addVariantOptions(command: Command): Command {
   return addTable(choosing, CHOICES, "; else as the scenario says");
 }
 
-/** The choices of commands that run programs of their own on a scenario's rack. */
 const RACK_CHOICES = { ddio: CHOICES.ddio, seed: CHOICES.seed };
 export interface RackChoiceFlags extends FlagsOf<typeof RACK_CHOICES> {
   readonly pack: string;
@@ -107,7 +114,9 @@ export function rackChoicesOf(flags: RackChoiceFlags) {
   return { packing: wordOf("--pack", flags.pack, PACKINGS), ...readTable(RACK_CHOICES, flags) };
 }
 
-/** @param how.normal where it is not given; absent: something else holds, as `how.otherwise` says. */
+/**
+ * @param how.normal where it is not given; absent: something else holds, as `how.otherwise` says.
+ */
 export function addPackOption(
   command: Command,
   { words = PACKINGS, normal, what = "nodes to processes", otherwise = "" }: {
@@ -117,7 +126,8 @@ export function addPackOption(
     readonly otherwise?: string;
   },
 ): Command {
-  return command.option("--pack <how>", `${what}: ${words.join(", ")}${otherwise}`, normal);
+  const about = `${what}: ${words.join(", ")}${otherwise}`;
+  return command.addOption(wordOption("--pack <how>", about, words).default(normal));
 }
 
 export interface RackFlags extends VariantFlags {
@@ -136,7 +146,6 @@ export function addRackOptions(command: Command, written = ""): Command {
   return addOutputOptions(command, written);
 }
 
-/** Options of every command that runs a rack: its nats-server, its captures, the form of the report. */
 function addOutputOptions(command: Command, written = ""): Command {
   return addCaptureOptions(command, written).option("--json", "one JSON document on stdout");
 }
@@ -154,14 +163,14 @@ export function addCaptureOptions(command: Command, written = ""): Command {
     );
 }
 
-/** The options of a run, checked. @throws Refusal */
+/** @throws Refusal */
 export function mannerOf(flags: RackFlags) {
   const { nats, pcap, perfetto, trace = false } = flags;
   const prepare = prepareOptions(flags, wordOf("--pack", flags.pack, PACKINGS));
   return { prepare, trace, ...given({ nats, pcap, perfetto }) };
 }
 
-/** The scenario's options, checked. @throws Refusal */
+/** @throws Refusal */
 export function prepareOptions(flags: VariantFlags, packing: Packing): PrepareOptions {
   return { packing, isTyped: true, ...given({ input: flags.input }), ...readTable(CHOICES, flags) };
 }
@@ -170,7 +179,7 @@ export interface AtOnceFlags extends JobsFlags {
   readonly lanes?: string;
 }
 
-/** How many are under way at once: racks in one process each, or as processes. @param what they are. */
+/** Racks in one process each, or as processes. @param what they are. */
 export function addAtOnceOptions(command: Command, what: string): Command {
   return addJobsOption(command, `with --pack all: ${what}`).option(
     "--lanes <n>",
@@ -195,7 +204,6 @@ export function atOnceOf(
   });
 }
 
-/** One of some words. @throws Refusal */
 export function wordOf<Word extends string>(
   option: string,
   text: string,
@@ -206,7 +214,6 @@ export function wordOf<Word extends string>(
   throw refusal(option, { found: `"${text}"`, expected: oneOf(words, text) });
 }
 
-/** A number of bytes in a range. @throws Refusal */
 export function bytesOf(
   option: string,
   text: string,
@@ -221,7 +228,6 @@ export function bytesOf(
   throw refusal(option, { found: `"${text}"`, expected });
 }
 
-/** A whole number in a range. @throws Refusal */
 export function whole(
   option: string,
   text: string,
@@ -232,7 +238,6 @@ export function whole(
   throw refusal(option, { found: `"${text}"`, expected: wholeText(range) });
 }
 
-/** A virtual time. @throws Refusal */
 export function timeOf(
   option: string,
   text: string,
@@ -246,7 +251,6 @@ export function timeOf(
   throw refusal(option, { found: `"${text}"`, expected });
 }
 
-/** The options that are not undefined. */
 export function given<T extends object>(options: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
   const entries = Object.entries(options).filter(([, value]) => value !== undefined);
   return Object.fromEntries(entries) as { [K in keyof T]?: Exclude<T[K], undefined> };
@@ -261,7 +265,7 @@ export function addCheckOption(command: Command): Command {
   return command.option("--no-check", "do not check the types of your own programs first");
 }
 
-/** Reads a scenario, and checks the types of its own programs first, as {@link checkTypesFirst} does. @throws Refusal */
+/** Checks the types of its own programs first, as {@link checkTypesFirst} does. @throws Refusal */
 export async function checkedScenario(
   path: string,
   flags: Parameters<typeof checkTypesFirst>[1],
@@ -273,8 +277,8 @@ export async function checkedScenario(
 }
 
 /**
- * Checks the types of a scenario's own programs, or of one program by its path, unless that is not wanted.
- * @param more programs beside the scenario's. @throws Refusal with all that is wrong.
+ * Of a scenario's own programs, or of one program by its path. @param more programs beside the
+ * scenario's. @throws Refusal with all that is wrong.
  */
 export async function checkTypesFirst(
   scenario: ScenarioSource | string,
@@ -310,7 +314,7 @@ export function addJobsOption(command: Command, what: string): Command {
   return addTable(command, { jobs: jobsRow(what) });
 }
 
-/** So many processes at a time: fewer than are asked for where memory does not suffice. @throws Refusal */
+/** Fewer than are asked for where memory does not suffice. @throws Refusal */
 export function jobsOf(flags: JobsFlags): number {
   return workersFor({ ...readTable(JOBS, flags), onFewer: say });
 }
@@ -319,7 +323,7 @@ export function addJunitOption(command: Command): Command {
   return command.option("--junit <file>", "write the verdicts as JUnit XML, for a CI");
 }
 
-/** Refuses a file that could not be written when the run is over. @throws Refusal */
+/** Could not be written when the run is over. @throws Refusal */
 export async function checkWritable(option: string, path: string): Promise<void> {
   const folder = path.replace(/[^/]*$/, "") || ".";
   const isFolder = await Deno.stat(path).then((each) => each.isDirectory, () => false);

@@ -1,13 +1,12 @@
-/** The output of a command: results on stdout, everything else on stderr. */
+/** Results on stdout, everything else on stderr. */
 
 const encoder = new TextEncoder();
 
-/** A line on stdout: results only. */
 export function print(text: string): void {
   write(visible(text) + "\n");
 }
 
-/** Writes text on stdout as it is. @throws OutputClosed, StdoutError */
+/** As it is. @throws OutputClosed, StdoutError */
 export function write(text: string): void {
   const bytes = encoder.encode(text);
   try {
@@ -18,19 +17,18 @@ export function write(text: string): void {
   }
 }
 
-/** The reader of stdout has seen enough: `| head`. */
+/** `| head`: the reader of stdout has seen enough. */
 export class OutputClosed extends Error {
   override readonly name = "OutputClosed";
 }
 
-/** Stdout cannot be written. */
 export class StdoutError extends Error {
   override readonly name = "StdoutError";
 }
 
 /**
- * Names of files and objects come from anywhere: characters that a terminal would obey are shown as escapes, except
- * the colours of `colour.ts`.
+ * Names of files and objects come from anywhere: characters that a terminal would obey are shown as
+ * escapes, except the colours of `colour.ts`.
  */
 export function visible(text: string): string {
   return text.replaceAll(
@@ -42,7 +40,6 @@ export function visible(text: string): string {
 // deno-lint-ignore no-control-regex
 const CONTROL = /\x1b(?!\[\d{1,2}m)|[\x00-\x08\x0b-\x1a\x1c-\x1f\x7f-\x9f]/g;
 
-/** A result: as a JSON document where requested, else as text. */
 export function printResult(
   flags: { readonly json?: boolean },
   document: unknown,
@@ -51,12 +48,11 @@ export function printResult(
   print(flags.json ? JSON.stringify(document) : text);
 }
 
-/** A line on stderr: progress and messages. */
 export function say(text: string): void {
   tell(visible(text) + "\n");
 }
 
-/** Writes on stderr. Without a reader the command does its work nevertheless. */
+/** Without a reader of stderr the command does its work nevertheless. */
 function tell(text: string): void {
   try {
     Deno.stderr.writeSync(encoder.encode(text));
@@ -65,7 +61,7 @@ function tell(text: string): void {
   }
 }
 
-/** A line on stderr that the next one overwrites; without a terminal, a line at intervals. */
+/** On stderr; the next line overwrites it. Without a terminal, a line at intervals. */
 export class Progress {
   readonly #live = Deno.stderr.isTerminal();
   readonly #quiet: boolean;
@@ -76,7 +72,6 @@ export class Progress {
     this.#quiet = options.quiet;
   }
 
-  /** @param share the part that is done, in [0, 1]. */
   show(title: string, share: number): void {
     if (this.#quiet) return;
     const text = `${visible(title)} ${bar(share)} ${Math.floor(100 * share)} %`;

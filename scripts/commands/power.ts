@@ -1,4 +1,3 @@
-/** `rack kill` and `rack start`: the power of devices, and the service processes. */
 import type { Command } from "commander";
 import { formatTime, type Time } from "../../fabric/base/time.ts";
 import { countOf } from "../../console/checks/finding.ts";

@@ -1,4 +1,3 @@
-/** `rack ps`: the processes of a running rack, and its virtual time. */
 import type { Command } from "commander";
 import { clockDocument, clockText } from "../../console/rack/live/clock_text.ts";
 import { processesOf, type RunningProcess } from "../../console/rack/live/processes.ts";

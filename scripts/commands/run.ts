@@ -1,4 +1,3 @@
-/** `rack run`: starts a rack, runs it to the end, reports, takes it down. */
 import type { Command } from "commander";
 import { EXIT } from "../../fabric/base/exit.ts";
 import { refusal } from "../../fabric/rack/plan/problem.ts";
@@ -110,7 +109,7 @@ function show(report: RunReport, { json, trace = false }: RunFlags): void {
   for (const text of runText(report, { paint: painted, isTraced: trace })) print(text);
 }
 
-/** The port for a debugger, where one is asked for. @throws Refusal */
+/** For a debugger, where one is asked for. @throws Refusal */
 function inspectedPort({ inspectBrk, pack }: RunFlags): number | undefined {
   if (inspectBrk === undefined) return undefined;
   if (pack !== "all") {
@@ -130,7 +129,7 @@ function inspectedPort({ inspectBrk, pack }: RunFlags): number | undefined {
   return port;
 }
 
-/** Runs the same command line again on each change, in a process of its own, until it is interrupted. */
+/** In a process of its own for each change, until it is interrupted. */
 async function runOnChanges(scenario: string, flags: RunFlags): Promise<void> {
   // Refused once, not at each change.
   mannerOf(flags);

@@ -1,4 +1,3 @@
-/** `rack runs`: lists kept runs, and removes them. */
 import type { Command } from "commander";
 import { oneOf, refusal } from "../../fabric/rack/plan/problem.ts";
 import { runsDirectory } from "../../console/base/paths.ts";
@@ -138,7 +137,6 @@ function sumText(runs: readonly KeptRun[], limits: RunLimits): string {
   ].join("; ");
 }
 
-/** `340.2 MiB`: the largest unit of which there is one. */
 function sizeText(bytes: number): string {
   const units = ["B", "KiB", "MiB", "GiB", "TiB"];
   let value = bytes, unit = 0;

@@ -1,4 +1,3 @@
-/** `rack trace`: one operation as a ladder, with the document's step numbers. */
 import type { Command } from "commander";
 import { refusal } from "../../fabric/rack/plan/problem.ts";
 import { ladderText } from "../../fabric/trace/trace_text.ts";

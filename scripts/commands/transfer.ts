@@ -1,4 +1,3 @@
-/** `rack get`, `put`, `ls` and `rm` on a running rack. */
 import type { Command } from "commander";
 import { MAX_RNICS } from "../../fabric/rack/plan/names.ts";
 import { helpOf } from "../../fabric/rack/plan/option_rows.ts";
@@ -24,6 +23,7 @@ import {
   type LiveFlags,
   readTable,
   whole,
+  wordOption,
 } from "./options.ts";
 import { printResult, Progress, say } from "./output.ts";
 
@@ -49,7 +49,10 @@ export function addTransfer(program: Command): void {
   transferCommand(program, "put <file>", "make a file persistent in a host's SCM, by RDMA")
     .requiredOption("--to <host>", "whose SCM; an RNIC of the host chooses the way: b-rnic2")
     .option("--as <object>", "what it is called there; else as the file")
-    .option("--method <name>", helpOf(METHOD.method), "persist-opcode")
+    .addOption(
+      wordOption("--method <name>", helpOf(METHOD.method), METHOD.method.words)
+        .default("persist-opcode"),
+    )
     .addHelpText("after", "\nExample:\n  rack put --to b ./data.bin --method write-read")
     .action(put);
   addLiveOptions(program.command("ls"))
@@ -76,7 +79,6 @@ function transferCommand(program: Command, usage: string, description: string): 
     .option("--timeout <seconds>", "how long to wait", "120");
 }
 
-/** Runs a transfer on the chosen rack, and shows its progress. */
 async function transfer<T>(
   flags: TransferFlags,
   action: (link: RackLink, options: TransferOptions) => Promise<T>,
@@ -105,7 +107,7 @@ async function get(object: string, file: string, flags: TransferFlags): Promise<
   const { bytes } = result;
   const what = `${bytes} B${result.incomplete ? ", incomplete," : ""}`;
   const text = `${object}: ${what} from ${from} to ${file} in ${speed(bytes, result)}`;
-  // The output of the object contains nothing else.
+  // The object's output contains nothing else.
   if (isOutput(file)) say(flags.json ? JSON.stringify(result) : text);
   else printResult(flags, result, text);
 }

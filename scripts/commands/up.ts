@@ -1,4 +1,3 @@
-/** `rack up`: starts one rack in the background. */
 import type { Command } from "commander";
 import { patternOfRun } from "../../fabric/bus/subjects.ts";
 import { bringUp } from "../../console/rack/bring_up.ts";

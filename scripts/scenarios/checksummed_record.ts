@@ -1,12 +1,9 @@
 /**
- * A log whose records say themselves whether they are whole, as many logs in persistent memory do: one WRITE for
- * a record, no tail to write behind it, and recovery takes records for as long as their checksums are right.
- * Recovery reads all of a record to know that, so of a torn one each of its words is there or not.
+ * A log whose records show by a checksum whether they are whole: one WRITE for a record, no tail
+ * behind it (`checksummed_record.yaml`).
  *
- *   rack explore scripts/scenarios/checksummed_record.yaml
- *
- * With `checksum: xor` two equal words that are both missing cancel each other. The sequence number stands at both
- * ends of a record, and so a record without either of them passes for whole.
+ * With `checksum: xor` two equal words that are both missing cancel each other. The sequence number
+ * stands at both ends of a record, and so a record without either of them passes for whole.
  */
 import {
   type CrashView,
@@ -26,7 +23,7 @@ interface LogOptions {
   readonly role: "server" | "client";
   readonly to?: string;
   readonly records: number;
-  /** Of a record with its checksum: a multiple of 8. */
+  /** With its checksum: a multiple of 8. */
   readonly bytes: number;
   readonly checksum: "crc32" | "xor";
   readonly regions: { readonly log: { readonly at: number; readonly bytes: number } };
@@ -140,7 +137,7 @@ interface Recovered {
   readonly broken: number | null;
 }
 
-/** The records whose checksums are right, up to the first one whose is not. */
+/** The records up to the first one whose checksum is wrong. */
 // deno-lint-ignore require-yield -- it only looks
 export function* recover({ cpu, options: given }: RecoveryContext): Steps<Recovered | null> {
   const options = given as unknown as LogOptions;
@@ -160,7 +157,10 @@ export function* recover({ cpu, options: given }: RecoveryContext): Steps<Recove
   return { records: options.records, broken: null };
 }
 
-/** A record whose checksum is right is the one that was written, and all that were reported are there. */
+/**
+ * A record whose checksum is right is the one that was written, and all that were reported are
+ * there.
+ */
 export function check({ cut, hosts, reports }: CrashView): string | undefined {
   for (const [host, { recovered }] of Object.entries(hosts)) {
     const found = recovered as Recovered | null | undefined;

@@ -1,10 +1,7 @@
 /**
- * What accesses to shared memory cost two computers, by how many of them the far one makes (C-04, C-11): one after
- * the other they load and store lines drawn at random, in phases, of which each has its share of far accesses.
- * `coherent_placement.yaml` has a pair of hosts for each placement, and one with PCIe cards. What is wrong ends the program: a line that is
- * not one store's, or older than one seen before; `check` compares what both computers find at the end of each phase.
- *
- *   rack run scripts/scenarios/coherent_placement.yaml
+ * In phases two computers load and store lines of shared memory drawn at random (C-04, C-11,
+ * `coherent_placement.yaml`). A line that is not one store's, or older than one seen before, ends
+ * the program.
  */
 import { type CrashView, type ProgramContext, type Steps, type Time, timeOption } from "rackmesh";
 import {
@@ -23,14 +20,12 @@ import {
 } from "./shared_memory.ts";
 
 interface AccessOptions {
-  /** Lines that both computers use; each drawn with the same probability. */
   readonly lines: number;
-  /** Accesses of both computers together in a phase: first those of the warm-up, then those that count. */
+  /** Of both computers together in a phase: first the warm-up's, then those that count. */
   readonly warmUp: number;
   readonly accesses: number;
-  /** Stores of a hundred accesses. */
   readonly stores: number;
-  /** The far computer's share of a hundred accesses, for each phase: `0 50 100`. */
+  /** The far computer's, of a hundred accesses, for each phase: `0 50 100`. */
   readonly shares: string;
   /** Phases of each share, each with other lines and stores drawn; 1 unless given. */
   readonly draws?: number;
@@ -44,7 +39,9 @@ interface Phase {
   readonly everyPs: Time;
 }
 
-/** Pause before and after the accesses that count, and for the comparison: accesses and looks have ended by then. */
+/**
+ * Around the accesses that count, and for the comparison: accesses and looks have ended by then.
+ */
 const QUIET_PS = 100e6;
 
 export default function* coherentAccess(context: ProgramContext): Steps<void> {
@@ -63,7 +60,8 @@ export default function* coherentAccess(context: ProgramContext): Steps<void> {
     yield* access.run(phase);
     begin += (options.warmUp + options.accesses) * everyPs + 4 * QUIET_PS;
   }
-  // The far computer looks at the memory of a PCIe card's host as long as this: it goes with its program.
+  // The far computer looks at the memory of a PCIe card's host as long as this: it goes with its
+  // program.
   yield* cpu.sleep(QUIET_PS);
 }
 
@@ -121,7 +119,6 @@ class Accesses {
     yield* this.#tellLines(phase);
   }
 
-  /** One access at its due time: of the same line in all memories, by either computer. */
   *#access(
     { number }: Phase,
     i: number,
@@ -170,7 +167,6 @@ class Accesses {
     return word;
   }
 
-  /** Reports the content that this computer finds in each line, and its own newest store there. */
   *#tellLines({ number }: Phase): Steps<void> {
     const { cpu } = this.#context, { lines } = this.#options;
     const { card, placement, side } = this.#part;
@@ -183,12 +179,11 @@ class Accesses {
   }
 }
 
-/** The access of a phase is the far computer's: a share of a hundred, spread evenly. */
 function farOf(i: number, percent: number): boolean {
   return Math.floor((i + 1) * percent / 100) > Math.floor(i * percent / 100);
 }
 
-/** A number below 2^32 for each place in a phase (the mixer of splitmix32). */
+/** Below 2^32 for each place in a phase (the mixer of splitmix32). */
 function drawn(phase: number, place: number): number {
   let mixed = Math.imul(1 + phase, 0x9e37_79b9) + Math.imul(1 + place, 0x85eb_ca6b);
   mixed = Math.imul(mixed ^ (mixed >>> 16), 0x21f0_aaad);

@@ -1,9 +1,7 @@
 /**
- * The cost of one access to shared memory (C-11): a load and a store of a line, by either computer, after accesses of
- * both to the line. `coherent_cost.yaml` has the same accesses with copies kept locally, kept remotely, and behind
- * PCIe cards. Every step has its time, so that nothing else is under way, and each has to find the stored value.
- *
- *   rack run scripts/scenarios/coherent_cost.yaml
+ * The cost of one access to shared memory (C-11, `coherent_cost.yaml`): a load and a store of a
+ * line, by either computer, after accesses of both to it. Every step has its time, so that nothing
+ * else is under way.
  */
 import { type CrashView, type ProgramContext, type Steps, type Time, timeOption } from "rackmesh";
 import {
@@ -18,9 +16,8 @@ import {
 
 type Step = `${Side} ${"load" | "store"}`;
 
-/** Steps of one line; the last one is measured. */
+/** The last step is measured. */
 interface Case {
-  /** The line's state for the computer that accesses it, as the table names it. */
   readonly after: string;
   readonly steps: readonly Step[];
 }
@@ -43,9 +40,8 @@ const CASES: readonly Case[] = [
   { after: "far's store", steps: ["far store", "home store"] },
 ];
 
-/** From one step to the next: an access, and looks at counters, take less. */
+/** An access, and looks at counters, take less. */
 const STEP_PS = 100e6;
-/** Of a step: a look at counters, the access, another look. */
 const ACCESS_AT_PS = 30e6, LOOK_AT_PS = 60e6;
 
 export default function* coherentCost(context: ProgramContext): Steps<void> {
@@ -89,7 +85,6 @@ function* access(
     readonly shared: Shared;
     readonly line: number;
     readonly step: Step;
-    /** The content of a store: the number of the step, from 1. */
     readonly content: number;
     readonly steps: readonly Step[];
   },

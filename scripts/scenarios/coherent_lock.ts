@@ -1,12 +1,10 @@
 /**
- * A lock that computers share (C-11): each takes a ticket by FETCH & ADD, waits until it is served, adds one to a
- * counter by a load and a store, and serves the next ticket. That no addition is lost proves that the lock excludes.
- * With coherent cards the two computers are the region's home and a far one. With PCIe cards two computers lock a
- * word of a third: the atomics of a PCIe card do not exclude its own processor (`atomic_cap`: HCA). A ticket whose
- * computer has lost its power is never served: the others wait for the time of the option `patience` (5 ms), say which
- * ticket was served last (`givenUp`), and end.
- *
- *   rack run scripts/scenarios/coherent_lock.yaml
+ * A lock that computers share (C-11, `coherent_lock.yaml`): each takes a ticket by FETCH & ADD,
+ * waits until it is served, adds one to a counter by a load and a store, and serves the next
+ * ticket: no addition may be lost. With PCIe cards two computers lock a word of a third: the
+ * atomics of a PCIe card do not exclude its own processor (`atomic_cap`: HCA). A ticket whose
+ * computer has lost its power is never served: the others wait for the option `patience` (5 ms),
+ * report the ticket served last (`givenUp`), and end.
  */
 import { type CrashView, type ProgramContext, type Steps, timeOption } from "rackmesh";
 import {
@@ -25,13 +23,11 @@ import {
 } from "./shared_memory.ts";
 
 interface LockOptions {
-  /** Sections of each computer that locks: of home not behind a PCIe card. */
+  /** Of each computer that locks: of home not behind a PCIe card. */
   readonly sections: number;
-  /** Sections of all computers. */
   readonly tickets: number;
 }
 
-/** The ticket that is next and the one that is served have a line each, and so has the counter. */
 const NEXT_AT = 0, SERVED_AT = LINE_BYTES, COUNTER_AT = 2 * LINE_BYTES;
 const QUIET_PS = 50e6;
 
@@ -90,7 +86,6 @@ function* lockOften(context: ProgramContext, shared: Shared) {
   return { latencyPs: latencyOf(latencies)!, looks, sectionsPerSecond: perSecond };
 }
 
-/** The counter of each lock is the sum of all sections of its computers. */
 export function check({ hosts, reports }: CrashView): readonly string[] {
   interface Told {
     readonly card: string;

@@ -1,11 +1,10 @@
 /**
- * A queue of one producer and one consumer in memory that their computers share (C-11): the producer stores a
- * message and its number into a slot, a line, and the consumer waits for that number. Now and then the consumer tells how
- * many it has taken, and the producer does not store over the others. A far computer with a PCIe card sends WRITEs, and
- * looks for messages by READs. Where the other computer has lost its power, each waits for the time of the option
- * `patience` (5 ms), says which message or room it has waited for (`givenUp`), and ends.
- *
- *   rack run scripts/scenarios/coherent_queue.yaml
+ * A queue of one producer and one consumer in shared memory (C-11, `coherent_queue.yaml`): the
+ * producer stores a message and its number into a slot, a line, and the consumer waits for that
+ * number. Now and then the consumer tells how many it has taken, and the producer does not store
+ * over the others. A far computer with a PCIe card sends WRITEs, and looks for messages by READs.
+ * Where the other computer has lost its power, each waits for the option `patience` (5 ms), reports
+ * what it has waited for (`givenUp`), and ends.
  */
 import { type CrashView, type ProgramContext, type Steps, timeOption } from "rackmesh";
 import {
@@ -24,12 +23,11 @@ import {
 } from "./shared_memory.ts";
 
 interface QueueOptions {
-  /** Messages of each load: with a pause before each, and as fast as there is room. */
+  /** Of each load: with a pause before each, and as fast as there is room. */
   readonly messages: number;
   readonly slots: number;
 }
 
-/** Both ways, one after the other, each with both loads. */
 const RUNS = [
   { from: "far", isPaced: true },
   { from: "far", isPaced: false },
@@ -38,9 +36,8 @@ const RUNS = [
 ] as const;
 type Run = typeof RUNS[number];
 
-/** Of a slot: the message's number, when it was stored, and 48 bytes of its content. */
 const NUMBER_AT = 0, TIME_AT = 8, CONTENT_AT = 16;
-/** Pause before the first load, and between two: both computers have ended the one before. */
+/** Both computers have ended the load before. */
 const QUIET_PS = 50e6;
 
 export default function* coherentQueue(context: ProgramContext): Steps<void> {
@@ -83,7 +80,7 @@ interface Queue {
   readonly run: Run;
 }
 
-/** Stores all messages, each when there is room. @returns the number of looks for room. */
+/** Each when there is room. @returns the number of looks for room. */
 function* produce(context: ProgramContext, queue: Queue): Steps<{ looks: number }> {
   const { cpu, options } = context;
   const { shared, base, run, options: { messages, slots } } = queue;
@@ -105,7 +102,7 @@ function* produce(context: ProgramContext, queue: Queue): Steps<{ looks: number 
   return { looks };
 }
 
-/** Takes all messages in order. @throws Error for one that differs from what was stored. */
+/** In order. @throws Error for a message that differs from what was stored. */
 function* consume(context: ProgramContext, queue: Queue) {
   const { cpu } = context;
   const { shared, base, options: { messages, slots } } = queue;
@@ -132,7 +129,7 @@ function slotAt({ base, options: { slots } }: Queue, number: number): number {
   return base + (1 + (number - 1) % slots) * LINE_BYTES;
 }
 
-/** A message without its time: its number determines all of its content. */
+/** Without its time: the number determines all of the content. */
 function messageOf(number: number): Uint8Array<ArrayBuffer> {
   const bytes = new Uint8Array(LINE_BYTES);
   bytes.set(wordOf(BigInt(number)), NUMBER_AT);
@@ -142,7 +139,7 @@ function messageOf(number: number): Uint8Array<ArrayBuffer> {
   return bytes;
 }
 
-/** Every load of every memory has been taken as a whole; in which order, its consumer has looked at. */
+/** Every load of every memory has been taken as a whole; its consumer has looked at the order. */
 export function check({ hosts, reports }: CrashView): readonly string[] {
   const wrong: string[] = [];
   for (const [host, { options }] of Object.entries(hosts)) {

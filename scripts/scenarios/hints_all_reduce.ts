@@ -1,11 +1,8 @@
 /**
- * A ring all-reduce, as a training job does it after each backward pass (H-30; document 001_ [0117, 0118]): each of N
- * hosts has a vector of which each gets the sum. In N - 1 steps a host writes a chunk into scratch memory of its right
- * neighbour, which adds it to its own; in N - 1 more the sums go round. All memory is on demand, so the first pass
- * finds none of it there. It knows all its targets long before it has their data: with `tell` it announces them while
- * the backward pass computes (H-09).
- *
- *   rack run scripts/scenarios/hints_all_reduce.yaml
+ * A ring all-reduce (H-30; document 001_ [0117, 0118]; `hints_all_reduce.yaml`): each of N hosts
+ * gets the sum of all vectors. In N - 1 steps a host writes a chunk into scratch memory of its
+ * right neighbour, which adds it to its own; in N - 1 more the sums go round. With `tell` a pass
+ * announces its targets while the backward pass computes (H-09).
  */
 import {
   type Connection,
@@ -26,7 +23,6 @@ import { countersOf } from "./peer.ts";
 
 const SERVICE = "ring";
 const WORD = 4;
-/** Cold, and again. */
 const PASSES = 2;
 /** The cards' initial messages about hints have arrived by then, and the ring is closed. */
 const AGREED_PS = 200e6;
@@ -38,7 +34,7 @@ interface Place {
   readonly left: string;
 }
 
-/** Memory of one host: its vector of N chunks, and behind it N - 1 chunks of scratch. */
+/** Its vector of N chunks, and behind it N - 1 chunks of scratch. */
 interface Ends {
   readonly mr: Mr;
   readonly cq: Cq;
@@ -51,12 +47,11 @@ interface Job extends Place, Ends {
   readonly pieceBytes: number;
 }
 
-/** A chunk's way: from an offset of this host's memory to one of its right neighbour. */
 interface Move {
   readonly from: number;
   readonly to: number;
   /**
-   * The operand to which the left neighbour's chunk of the same step is added; undefined where it comes into its
+   * The left neighbour's chunk of the same step is added to it; undefined where it comes into its
    * place.
    */
   readonly add?: { readonly from: number; readonly to: number };
@@ -80,7 +75,7 @@ export default function* allReduce(context: ProgramContext): Steps<void> {
   const passes: number[][] = [];
   for (let pass = 0; pass < PASSES; pass++) {
     if (pass === 0) fillVector(context, job);
-    // All addresses are known: only the gradients are missing, which an accelerator computes.
+    // Only the gradients are missing, which an accelerator computes.
     if (options.tell === true) yield* tell(context, job, moves);
     yield* cpu.sleep(Number(options.computeUs) * 1e6);
     const latencies: number[] = [];
@@ -154,7 +149,6 @@ function* connectRing(
   return { mr, cq, toRight, fromLeft: first ?? (yield* accept()) };
 }
 
-/** The right neighbour may not listen yet. */
 function* connect(
   { cpu, device }: Pick<ProgramContext, "cpu" | "device">,
   to: string,
@@ -179,7 +173,7 @@ function* leaveRing(
   yield* v.disconnect(fromLeft);
 }
 
-/** Words of this host, from which each sum shows its words. */
+/** Words of this host, which each sum shows. */
 function fillVector({ cpu }: ProgramContext, { rank, mr, chunkBytes, ring }: Job): void {
   const words = new Uint32Array(chunkBytes * ring.length / WORD).map((_, i) => 1000 * rank + i);
   cpu.store(mr.address, new Uint8Array(words.buffer));
@@ -213,7 +207,7 @@ function movesOf({ ring: { length: hosts }, rank, chunkBytes }: Job): Move[] {
   ];
 }
 
-/** Writes the chunk, the last piece with an immediate; waits for it, and for that of the left neighbour. */
+/** The last piece has an immediate; waits for it, and for that of the left neighbour. */
 function* step(
   { cpu, device: { verbs: v } }: ProgramContext,
   job: Job,
@@ -249,7 +243,6 @@ function memoryOf({ privateData }: Connection): { readonly va: number; readonly 
   return { va: Number(place.getBigUint64(0)), rkey: place.getUint32(8) };
 }
 
-/** One hint about all chunks of a pass. */
 function* tell(
   { device: { verbs: v } }: ProgramContext,
   { toRight, chunkBytes: length }: Job,

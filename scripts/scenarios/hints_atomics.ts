@@ -1,10 +1,7 @@
 /**
- * The time that hints save for contended atomics (H-23, H-30): a client adds to one word of a server by all of its
- * queue pairs (`hints_atomics.yaml`), alone by one of them, in lists, and by all at once. Where its card announces
- * the atomics, the server's card reads the word ahead and executes them on the chip. With `stores` a core of the
- * server stores into the word's cache line meanwhile, which makes such copies void.
- *
- *   rack run scripts/scenarios/hints_atomics.yaml
+ * Contended atomics with hints (H-23, H-30; `hints_atomics.yaml`): where a client's card announces
+ * them, the server's card reads the word ahead and executes them on the chip. With `stores` a core
+ * of the server stores into the word's cache line meanwhile, which makes such copies void.
  */
 import {
   type Connection,
@@ -22,7 +19,6 @@ import { admit, connectTo, countersOf, type Counts, microseconds, remoteOf } fro
 
 const SERVICE = "atomics";
 const WORD_BYTES = 8;
-/** Of the server's card, as they stand in its results. */
 const COUNTERS = [
   "atomicsExecuted",
   "hintsIn",
@@ -58,7 +54,6 @@ function* serve({ cpu, device, options }: ProgramContext): Steps<void> {
       if (event.request.privateData[0] !== 1 || isStoring) continue;
       isStoring = true;
       cpu.spawn("stores", function* ({ cpu: core }) {
-        // Beside the word, in its line.
         for (let count = 1; isStoring; count++) {
           core.store(buffer.address + WORD_BYTES, Uint8Array.of(count & 0xff));
           yield* core.sleep(STORE_PS);
@@ -131,7 +126,7 @@ function* measure(context: ProgramContext): Steps<void> {
   for (const connection of connections) yield* v.disconnect(connection);
 }
 
-/** FETCH & ADDs by several queue pairs, several of each. @returns the time of each, in ps. */
+/** Several FETCH & ADDs by each. @returns the time of each, in ps. */
 function* add(
   { context: { cpu, device: { verbs: v } }, connections, cq, mr }: Client,
   queuePairs: number,

@@ -1,9 +1,6 @@
 /**
- * The time that hints save of the stall of a message whose pages are absent (H-30): clients whose cards announce
- * their requests in different ways write into the memory of a server (`hints_cold_pages.yaml`), each in its turn: a
- * message alone, then another behind other work. Each is written twice, and the extra time of the first is its stall.
- *
- *   rack run scripts/scenarios/hints_cold_pages.yaml
+ * Clients write a message into absent pages, in turn (H-30, `hints_cold_pages.yaml`): alone, then
+ * another behind other work. Each is written twice, and the extra time of the first is its stall.
  */
 import {
   type Connection,
@@ -33,7 +30,6 @@ export default function* coldPages(context: ProgramContext): Steps<void> {
   yield* context.options.role === "server" ? serve(context) : measure(context);
 }
 
-/** A region for each connection: room for the work ahead, and for the message. */
 function* serve({ cpu, device, options }: ProgramContext): Steps<void> {
   const v = device.verbs;
   const pd = v.allocPd(device);
@@ -112,7 +108,7 @@ function writeOf({ context, connection, mr }: Client, offset: number, length: nu
   return { opcode: "write", sendFlags, sges, remote: remoteOf(connection, offset) };
 }
 
-/** Posts work, and waits until all of it has completed. @returns its time, in ps. */
+/** Until all work has completed. @returns its time, in ps. */
 function* timeOf(
   { context: { cpu, device: { verbs: v } }, connection, cq }: Client,
   work: readonly SendRequest[],

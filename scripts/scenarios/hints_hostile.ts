@@ -1,11 +1,7 @@
 /**
- * A malicious host beside an honest tenant (H-24, `hints_hostile.yaml`). Two servers have memory on demand and a
- * tenant each, which writes and reads its memory page by page; to one of them `mallory` is connected, too, and sends
- * hints of its own making: keys that it has guessed or stolen, the tenant's queue pairs, ranges beyond its quota,
- * the same again and again, answers to no hint. `check` compares the two tenants: the same memory, the
- * same completions, and each operation later than without by no more than one batch of pages.
- *
- *   rack run scripts/scenarios/hints_hostile.yaml
+ * A malicious host beside an honest tenant (H-24, `hints_hostile.yaml`). `check` compares the
+ * tenants: the same memory, the same completions, and each operation later by no more than one
+ * batch of pages.
  */
 import {
   type Connection,
@@ -24,11 +20,8 @@ import {
 import { connectTo, countersOf, microseconds } from "./peer.ts";
 
 const SERVICE = "hostile", PAGE = 4096;
-/** When tenants begin, with all connections made. */
 const BEGIN_PS = 5e9;
-/** Bits of `HINT_KINDS`. */
 const KINDS = { prefetch: 1, all: 0xff } as const;
-/** Counters of a server's card, as they stand in its result. */
 const COUNTERS = [
   "hintsIn",
   "hintsNoAccess",
@@ -38,7 +31,7 @@ const COUNTERS = [
   "hintPagesWasted",
 ] as const;
 
-/** By the first byte of a request's private data: whose memory it gets, and the use of hints. */
+/** First byte of a request's private data. */
 const ROLES = { tenant: 0, attacker: 1, carrier: 2 } as const;
 
 export default function* hostile(context: ProgramContext): Steps<void> {
@@ -46,7 +39,6 @@ export default function* hostile(context: ProgramContext): Steps<void> {
   yield* role === "server" ? serve(context) : role === "tenant" ? work(context) : attack(context);
 }
 
-/** Where a client's memory is, and the numbers of its queue pair at both ends. */
 interface Target {
   readonly va: number;
   readonly rkey: number;
@@ -76,7 +68,8 @@ function decodeTarget({ privateData }: Connection, place: number): Target {
 }
 
 /**
- * Memory and a protection domain for each client. Attackers learn all about the tenant: secrets do not protect it.
+ * Memory and a protection domain for each client. Attackers learn all about the tenant: secrets do
+ * not protect it.
  */
 function* serve({ cpu, device, options }: ProgramContext): Steps<void> {
   const v = device.verbs;
@@ -139,14 +132,13 @@ function* serve({ cpu, device, options }: ProgramContext): Steps<void> {
   cpu.report("result", { program: "hints", host: cpu.host, ...row });
 }
 
-/** FNV-1a, of 32 bits. */
 function digestOf(bytes: Uint8Array): string {
   let hash = 0x811c_9dc5;
   for (const byte of bytes) hash = Math.imul(hash ^ byte, 0x0100_0193);
   return (hash >>> 0).toString(16).padStart(8, "0");
 }
 
-/** Writes each page, which is not present yet, and reads it back. */
+/** No page is present yet; each is read back. */
 function* work({ cpu, device, options }: ProgramContext): Steps<void> {
   const v = device.verbs;
   const pd = v.allocPd(device);
@@ -272,7 +264,7 @@ function hintsOf(name: Attack, { cpu, options, connection, round }: Attacker): H
     }
     case "replays":
       return [announce(7, [{ ...ends, entries: [entryOf(own)] }])];
-    // Wrong requests, and answers: to no question, by another number each time.
+    // Wrong requests, and answers to no question.
     case "lies": {
       const none = { reason: "none", sequence: draw(64), groups: [] } as const;
       return [

@@ -1,10 +1,6 @@
 /**
- * The time that hints save where more queue pairs are in use than a card has contexts for (H-30): clients write a
- * message by each of their queue pairs, round by round (`hints_many_queues.yaml`). With `carrier` a client has one
- * more queue pair, which carries the hints of all (H-08, figure 8): it names queue pairs whose contexts are not on
- * the chip.
- *
- *   rack run scripts/scenarios/hints_many_queues.yaml
+ * More queue pairs in use than a card has contexts for (H-30, `hints_many_queues.yaml`). With
+ * `carrier` a client has one more queue pair, which carries the hints of all (H-08, figure 8).
  */
 import {
   type Connection,

@@ -1,23 +1,21 @@
 /**
- * Reports of the programs of hints on a workload (H-30): a client's measurements, and its server's counters of the
- * same time. `rack run` puts both into a row of one table (`console/reports/hint_report.ts`).
+ * A client's measurements (H-30), and its server's counters of the same time, which `rack run` puts
+ * into a row of one table (`console/reports/hint_report.ts`).
  */
 import type { ProgramContext, Steps } from "rackmesh";
 import { countersOf, type Counts } from "./peer.ts";
 
 type Cpu = ProgramContext["cpu"];
 
-/** Of a server's card: faults and misses, and what it did for hints. */
 const SERVED = /^(hint|pageFault|pageStall)|^(rnrNaksOut|translationMisses|contextMisses)$/;
 
-/** The difference of the counters between two looks. */
 export function since(before: Counts, now: Counts): Counts {
   return Object.fromEntries(
     Object.entries(now).map(([name, count]) => [name, count - (before[name] ?? 0)]),
   );
 }
 
-/** Reports a server's counters for a client. @returns the counters so far. */
+/** For a client. @returns the counters so far. */
 export function* tellServed(
   cpu: Cpu,
   { client, before }: { readonly client: string; readonly before: Counts },
@@ -32,18 +30,17 @@ export interface Workload {
   readonly workload: string;
   readonly to: string;
   readonly by?: "own" | "carrier";
-  /** From the post to the completion of each operation that has succeeded, in ps. */
+  /** Of each operation that has succeeded, from post to completion, in ps. */
   readonly latencies: readonly number[];
   readonly failed: number;
-  /** The extra time compared to a repetition, in ps. */
+  /** Compared to a repetition, in ps. */
   readonly stallPs?: number;
-  /** How long the card has held requests back behind their hints, where that is not all of the time. */
+  /** The card has held requests back behind their hints, where that is not all of the time. */
   readonly heldPs?: number;
   /** Of the client's card, when the workload began. */
   readonly before: Counts;
 }
 
-/** A client's word about a workload that has ended just now. */
 export function* tellMeasured(cpu: Cpu, { latencies, before, ...told }: Workload): Steps<void> {
   const counted = since(before, yield* countersOf(cpu));
   const { hintsSent = 0, hintBytesOut = 0, bytesOut = 0, hintHoldPs: heldPs = 0 } = counted;

@@ -1,10 +1,4 @@
-/**
- * The share of the wire that each way of hints takes, and the time that it saves (H-30): clients write a message into
- * cold memory of each of two servers, behind a short command and other work, with hints in each encoding by each
- * transport (`hints_ways.yaml`). Each does it twice, and the extra time of the first is its stall.
- *
- *   rack run scripts/scenarios/hints_ways.yaml
- */
+/** Hints in each encoding by each transport (H-30, `hints_ways.yaml`). */
 import {
   type Connection,
   type Cq,
@@ -29,12 +23,12 @@ import {
 const SERVICE = "ways";
 /** 224.0.10.1, and the Q_Key of its members. */
 const GROUP = 0xe000_0a01, Q_KEY = 7;
-/** A command is short: its packet has room for a hint. */
+/** Its packet has room for a hint. */
 const COMMAND_BYTES = 64;
-/** Private data of a connection that is a carrier, by its type. */
+/** Private data of a connection that is a carrier. */
 const CARRIERS = { rc: 1, uc: 2 } as const;
 
-/** `by:` of a client: the carrier of its hints. H-08 [0113]: a carrier is RC or UC. */
+/** `by:` of a client. H-08 [0113]: a carrier is RC or UC. */
 const CARRIER_TYPES = {
   "own": undefined,
   "carrier": "rc",
@@ -53,7 +47,7 @@ export default function* ways(context: ProgramContext): Steps<void> {
   yield* context.options.role === "server" ? serve(context) : measure(context);
 }
 
-/** The queue pair that has hints for all peers, or those of all (H-08, figure 9). */
+/** Hints for all peers, or those of all (H-08, figure 9). */
 function* joinGroup({ device: { verbs: v } }: ProgramContext, pd: Pd, cq: Cq): Steps<void> {
   const rings = { maxSendWr: 1, maxRecvWr: 1, maxInlineData: MAX_INLINE };
   const options = { type: "ud", hints: "group", sendCq: cq, recvCq: cq, ...rings } as const;
@@ -63,7 +57,6 @@ function* joinGroup({ device: { verbs: v } }: ProgramContext, pd: Pd, cq: Cq): S
   v.must(yield* v.attachMcast(qp, GROUP));
 }
 
-/** A region for each client: room for the work ahead, and for its message. */
 function* serve(context: ProgramContext): Steps<void> {
   const { cpu, device, options } = context;
   const v = device.verbs;
@@ -189,7 +182,6 @@ function* measure(context: ProgramContext): Steps<void> {
   }
 }
 
-/** A WRITE to an offset of the server's region. */
 function writeOf(
   connection: Connection,
   mr: Mr,

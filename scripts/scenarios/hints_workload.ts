@@ -1,13 +1,12 @@
 /**
- * Workloads by which hints are measured (H-30), each between a client and a server whose memory is not there:
+ * Workloads (H-30), each between a client and a server whose memory is not there:
  *
  *     small      `count` WRITEs of `bytes` each, a page apart
  *     storage    READs and WRITEs of `bytes` each, of blocks that are drawn, each of them once
- *     huge       one WRITE of `bytes`
+ *     huge       one WRITE of `bytes`, then again: the extra time of the first is its stall
  *     rpc        `count` requests by SEND, each into a receive buffer of its own, and a reply to each
  *
- * `huge` is written twice: what it takes longer the first time is its stall. The next client starts when the one
- * before has ended, so that what the server's card counts is one client's.
+ * Clients take turns, so that the server's card counts for one at a time.
  */
 import {
   type Connection,
@@ -45,12 +44,10 @@ export default function* workload(context: ProgramContext): Steps<void> {
 
 interface Job {
   readonly workload: string;
-  /** Bytes of a message, and how many there are. */
   readonly bytes: number;
   readonly count: number;
-  /** Messages that are outstanding at a time. */
+  /** Outstanding messages. */
   readonly depth: number;
-  /** Of the server's memory for each message. */
   readonly stride: number;
 }
 
@@ -66,7 +63,6 @@ function jobOf({ options }: ProgramContext): Job {
   };
 }
 
-/** Memory for each client, none of which is present when it begins. */
 function* serve(context: ProgramContext): Steps<void> {
   const { cpu, device, options } = context;
   const { workload, bytes, count, depth, stride } = jobOf(context);
@@ -160,7 +156,6 @@ function nameOf({ workload, bytes, count }: Job): string {
   return `${workload}: ${count} of ${bytes} B`;
 }
 
-/** The requests of a workload, in their order. */
 function requestsOf(
   { cpu, device: { verbs: v } }: ProgramContext,
   { connection, mr }: End,
@@ -184,7 +179,6 @@ function requestsOf(
   });
 }
 
-/** Keeps requests outstanding until all have ended: a call with its reply. */
 function* run(
   { cpu, device: { verbs: v } }: ProgramContext,
   { connection: { qp }, cq }: End,

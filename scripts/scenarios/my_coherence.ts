@@ -1,7 +1,8 @@
 /**
- * Rows of the coherent cards' protocol in the place of its own: a line that no card has is lent exclusively to the one
- * that reads it, as MESI's E. A program that reads a word and then writes it asks once, and home's own cores pay: their
- * next load takes the line back. Whether it holds: rack explore --protocol scripts/scenarios/my_coherence.ts
+ * Rows that replace some of the coherent cards' protocol: a line that no card has is lent
+ * exclusively to the one that reads it, as MESI's E. A program that reads a word and then writes it
+ * asks once, and home's own cores pay: their next load takes the line back. Whether it holds: rack
+ * explore --protocol scripts/scenarios/my_coherence.ts
  */
 import { type CoherenceProtocol, HOME_TABLE, type HomeRow } from "rackmesh";
 
@@ -13,6 +14,6 @@ const lendExclusively: HomeRow = (line, message) => {
 
 export default {
   home: { "idle free": { GetS: lendExclusively } },
-  // The reader gets what only a writer got: E, from which a store goes on at once.
+  // A reader gets E, from which a store goes on at once.
   far: { IS: { DataE: { next: "E", send: "Complete" } } },
 } satisfies CoherenceProtocol;

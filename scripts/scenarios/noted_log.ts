@@ -1,10 +1,11 @@
 /**
- * A log in another host's SCM that notes its operations, so that it needs no `check`: `rack explore` and
- * `rack run` judge what `recover` finds by durable linearizability (`console/explore`, operations).
+ * A log in another host's SCM that notes its operations, so that it needs no `check`: `rack
+ * explore` and `rack run` judge what `recover` finds by durable linearizability (`console/explore`,
+ * operations).
  *
- * Each record is written and made persistent by a READ behind it, then so is the tail, which counts the records.
- * With `order: tail-first` the tail goes first, which is wrong: the explorer finds the log with a record
- * that nothing has appended.
+ * Each record is written and made persistent by a READ behind it, then so is the tail, which counts
+ * the records. With `order: tail-first` the tail goes first, which is wrong: the explorer finds the
+ * log with a record that nothing has appended.
  */
 import {
   IBV_ACCESS_LOCAL_WRITE,
@@ -28,7 +29,7 @@ export default function* notedLog(context: ProgramContext): Steps<void> {
   yield* context.options.to === undefined ? serve(context) : append(context);
 }
 
-/** The log's content after a power failure: one object, by the name that the notes give it. */
+/** One object, by the name that the notes give it. */
 export const recover: Recover = function* ({ cpu, options }) {
   const { at } = (options.regions as Regions).log;
   const wordAt = (offset: number) => numberIn(cpu.load(cpu.scm.address + at + offset, 8));
@@ -73,7 +74,7 @@ function* append({ cpu, device, options }: ProgramContext): Steps<void> {
   const view = new DataView(connection.privateData.slice().buffer);
   const log = Number(view.getBigUint64(0, true)), rkey = Number(view.getBigUint64(8, true));
 
-  /** Returns when the word is persistent: the answer of a READ has flushed the WRITE before it. */
+  /** The answer of a READ has flushed the WRITE before it. */
   function* persist(word: number, at: number): Steps<void> {
     cpu.store(buffer.address, new Uint8Array(new BigUint64Array([BigInt(word)]).buffer));
     const remote = { va: log + at, rkey };
@@ -92,10 +93,10 @@ function* append({ cpu, device, options }: ProgramContext): Steps<void> {
     const value = 100 + id;
     const record = () => persist(value, RECORDS_AT + id * RECORD_BYTES);
     const tail = () => persist(id + 1, 0);
-    // Before anything of it can have an effect.
+    // Before any of its effects.
     cpu.note({ kind: "operation", id, on: to, object: "log", type: "log", call: "append", value });
     for (const step of isTailFirst ? [tail, record] : [record, tail]) yield* step();
-    // From now on it survives.
+    // It survives from now on.
     cpu.note({ kind: "operation-end", id });
   }
   cpu.report("result", { program: "noted_log", records: options.records });

@@ -1,10 +1,6 @@
 /**
- * The cost of memory on demand: a client writes a message into the memory of several servers (`paging.yaml`), of
- * which one has it pinned and the others (`pin: false`) have pages that their card has to ask for. First comes a word
- * into its last page, then the message four times: cold, warm, after its pages were taken back, and after that with a
- * prefetch.
- *
- *   rack run scripts/scenarios/paging.yaml
+ * Memory on demand (`paging.yaml`): a client writes a word into a server's last page, then the
+ * message four times: cold, warm, after its pages were taken back, and after that with a prefetch.
  */
 import {
   type Connection,
@@ -29,10 +25,9 @@ import {
 } from "./peer.ts";
 
 const SERVICE = "paging";
-/** The client's orders to a server, as the immediate data of a SEND; the answer has the same. */
+/** Of the client to a server, as a SEND's immediate data; the answer has the same. */
 const ORDERS = { pageOut: 1, prefetch: 2, statistics: 3 } as const;
 const WORD_BYTES = 8;
-/** Of the card, as they stand in the result. */
 const COUNTERS = [
   "pageFaults",
   "pagesAsked",
@@ -134,7 +129,7 @@ interface Peer {
   readonly mr: Mr;
 }
 
-/** Writes the whole message, or a part of it. @returns how long that took, in microseconds. */
+/** Or a part of the message. @returns the time in microseconds. */
 function* write(
   { cpu, device }: ProgramContext,
   { connection, cq, mr }: Peer,

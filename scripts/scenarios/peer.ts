@@ -1,6 +1,6 @@
 /**
- * Functions that programs of these scenarios share: how a client finds a server's memory, whose place is the private
- * data of the answer to its connection (VA 8 B, rkey 4 B, 4 B of zeros), and the counters of the host's card.
+ * A server's memory, whose place is the private data of the answer to a client's connection (VA 8
+ * B, rkey 4 B, 4 B of zeros), and the counters of the host's card.
  */
 import {
   type AcceptOptions,
@@ -20,16 +20,15 @@ import {
 
 type Device = ProgramContext["device"];
 
-/** Bytes that go inline, as ConnectX cards have it: for queue pairs that send with {@link flagsFor}. */
+/** As ConnectX cards have it: for queue pairs that send with {@link flagsFor}. */
 export const MAX_INLINE = 220;
 
-/** Flags of a request that sends so many bytes: signaled, and small ones go with their WQE. */
 export function flagsFor(bytes: number): SendFlags {
   return IBV_SEND_SIGNALED | (bytes > 0 && bytes <= MAX_INLINE ? IBV_SEND_INLINE : 0);
 }
 export type Counts = Readonly<Record<string, number>>;
 
-/** Waits for a client's request; undefined at the deadline. @throws Error where something else comes. */
+/** Undefined at the deadline. @throws Error where something else comes. */
 export function nextRequest(device: Device, listener: Listener): Steps<ConnectRequest>;
 export function nextRequest(
   device: Device,
@@ -47,7 +46,7 @@ export function* nextRequest(
   return event.request;
 }
 
-/** Accepts a client, and says where the memory is that it may reach. @throws Error where it has gone. */
+/** Says where the memory is that the client may reach. @throws Error where it has gone. */
 export function* admit(
   { device: { verbs: v }, listener }: { readonly device: Device; readonly listener: Listener },
   request: ConnectRequest,
@@ -62,7 +61,7 @@ export function* admit(
   return connection;
 }
 
-/** Connects to a server. @throws Error where it refuses. */
+/** @throws Error where the server refuses. */
 export function* connectTo(device: Device, options: ConnectOptions): Steps<Connection> {
   const { verbs: v } = device;
   const connection = yield* v.connect(device, options);
@@ -70,7 +69,6 @@ export function* connectTo(device: Device, options: ConnectOptions): Steps<Conne
   return connection;
 }
 
-/** The server's memory from a byte of its region on. */
 export function remoteOf(
   { privateData: { buffer, byteOffset } }: Connection,
   offset = 0,
@@ -79,7 +77,7 @@ export function remoteOf(
   return { va: Number(place.getBigUint64(0)) + offset, rkey: place.getUint32(8) };
 }
 
-/** All that the host's card has counted so far. @throws Error where it does not answer. */
+/** So far. @throws Error where the card does not answer. */
 export function* countersOf(cpu: ProgramContext["cpu"]): Steps<Counts> {
   const reply = yield* cpu.command({ op: "query-statistics" });
   if (reply.status !== "ok" || reply.op !== "query-statistics") {
@@ -88,7 +86,7 @@ export function* countersOf(cpu: ProgramContext["cpu"]): Steps<Counts> {
   return reply.counters;
 }
 
-/** To 10 ns, as it stands in results. */
+/** To 10 ns, as in results. */
 export function microseconds(ps: number): number {
   return Math.round(ps / 1e4) / 100;
 }

@@ -1,10 +1,12 @@
 /**
- * A port, to lay beside the example of that name in rdma-core (libibverbs/examples): two ends send a buffer to and
- * fro over an RC queue pair that the program connects itself, state by state. The data that the example sends over
- * TCP (QPN, PSN, GID) go here as private data of librdmacm's messages: there are no sockets.
+ * A port, to lay beside the example of that name in rdma-core (libibverbs/examples): two ends send
+ * a buffer to and fro over an RC queue pair that the program connects itself, state by state. The
+ * data that the example sends over TCP (QPN, PSN, GID) go here as private data of librdmacm's
+ * messages: there are no sockets.
  *
- * The end that has `server` in its options is the client. The other options are the example's: `size`, `mtu`,
- * `rxDepth`, `iters`, `events` (sleep on completion events), `chk` (check the received content).
+ * The end that has `server` in its options is the client. The other options are the example's:
+ * `size`, `mtu`, `rxDepth`, `iters`, `events` (sleep on completion events), `chk` (check the
+ * received content).
  */
 import {
   type CompChannel,
@@ -32,11 +34,10 @@ import {
 const RECV_WRID = 1, SEND_WRID = 2;
 const PORT = 18515;
 
-/** The data that one end needs of the other before their queue pairs can be connected. */
+/** One end needs it of the other before their queue pairs can be connected. */
 interface Destination {
   readonly qpn: number;
   readonly psn: number;
-  /** The IPv4 address in the GID. */
   readonly address: number;
 }
 
@@ -101,7 +102,10 @@ interface Options {
   readonly chk?: boolean;
 }
 
-/** `pp_init_ctx`: buffer, channel, protection domain, region, completion queue, a queue pair in INIT. */
+/**
+ * `pp_init_ctx`: buffer, channel, protection domain, region, completion queue, a queue pair in
+ * INIT.
+ */
 function* open({ cpu, device, options }: ProgramContext): Steps<Pingpong> {
   const { createCompChannel, allocPd, regMr, createCq, reqNotifyCq } = device.verbs;
   const { createQp, queryQp, modifyQp } = device.verbs;
@@ -133,8 +137,9 @@ function* postSend({ device, qp, mr, sendFlags }: Pingpong): Steps<void> {
 }
 
 /**
- * Sleeps until the channel has an event, if there is one: no event that comes meanwhile is missed. Else it polls:
- * `waitCompletion` is the loop around `pollCq`, and a run ends where nothing can complete any more.
+ * Sleeps until the channel has an event, if there is one: no event that comes meanwhile is missed.
+ * Else it polls: `waitCompletion` is the loop around `pollCq`, and a run ends where nothing can
+ * complete any more.
  */
 function* nextCompletions({ device, channel, cq }: Pingpong): Steps<WorkCompletion[]> {
   const { getChannelEvent, ackCqEvents, reqNotifyCq, pollCq, waitCompletion } = device.verbs;
@@ -163,7 +168,10 @@ function* connectQp({ device, qp, mtu }: Pingpong, psn: number, peer: Destinatio
   must(yield* modifyQp(qp, { state: "rts", ...timers, sqPsn: psn, maxRdAtomic: 1 }));
 }
 
-/** `pp_client_exch_dest`: tells the server this end's destination, and connects to the one it answers. */
+/**
+ * `pp_client_exch_dest`: tells the server this end's destination, and connects to the one it
+ * answers.
+ */
 function* askServer(context: Pingpong, server: string): Steps<void> {
   const { cpu, device, qp } = context;
   const { rdmaCreateEventChannel, rdmaCreateId, rdmaResolveAddr, rdmaResolveRoute } = device.verbs;

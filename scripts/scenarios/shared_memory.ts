@@ -1,7 +1,7 @@
 /**
- * Memory that computers share, as the programs of `coherent_*.yaml` use it: one protocol runs on a region of coherent
- * cards and, for comparison (C-11), on memory behind PCIe cards. There the home computer uses its own memory; the
- * others send it READs, WRITEs and atomics and wait for each.
+ * Memory that computers share (`coherent_*.yaml`): a region of coherent cards or, for comparison
+ * (C-11), memory behind PCIe cards. There the home computer uses its own memory; the others send it
+ * READs, WRITEs and atomics and wait for each.
  */
 import {
   type Buffer,
@@ -40,35 +40,34 @@ import {
 export const LINE_BYTES = 64;
 export const WORD_BYTES = 8;
 const SERVICE = "shared";
-/** Limit for home to wait for connections. */
 const LISTENS_PS = 100e6;
 /**
- * Default of the option `patience`, a choice: above the longest wait for a computer that is present, 3 ms of the
- * queues.
+ * Of the option `patience`, a choice: above the longest wait for a computer that is present, 3 ms
+ * of the queues.
  */
 const PATIENCE_PS = 5 * PS_PER_MS;
 
-/** Memory that several computers load from and store to. Each call returns when the access is done. */
+/** Each call returns when the access is done. */
 export interface Shared {
   load(offset: number, length: number): Steps<Uint8Array>;
   store(offset: number, bytes: Uint8Array): Steps<void>;
   /**
-   * Adds to a word, and returns its old value.
-   * @throws Error at the home computer of a PCIe card, whose atomics are not atomic with its processor's accesses
-   * (`atomic_cap`: HCA).
+   * Returns the word's old value.
+   * @throws Error at the home computer of a PCIe card, whose atomics are not atomic with its
+   * processor's accesses (`atomic_cap`: HCA).
    */
   fetchAdd(offset: number, operand: bigint): Steps<bigint>;
   /**
-   * Returns when the bytes may differ from those loaded last, or at the deadline: the caller looks again. A far
-   * computer with a PCIe card receives no notice, and looks again at once.
+   * Until the bytes may differ from those loaded last, or the deadline: the caller looks again. A
+   * far computer with a PCIe card receives no notice, and looks again at once.
    */
   waitChange(offset: number, length: number, deadline: Time): Steps<void>;
 }
 
-/** Where an access is made: at the computer whose memory it is, or at another. */
+/** At the computer whose memory it is, or at another. */
 export type Side = "home" | "far";
 
-/** A host's part in a memory, as its name says: `home-local`, `far-pcie`, `far2-pcie`. */
+/** By the host's name: `home-local`, `far-pcie`, `far2-pcie`. */
 export interface Part {
   readonly side: Side;
   readonly card: "coherent" | "pcie";
@@ -85,8 +84,8 @@ export function partOf(host: string): Part {
 }
 
 /**
- * All computers of a host's memory have kept their power; otherwise the survivors end early, without the results that
- * a check counts.
+ * All computers of a host's memory have kept their power; otherwise the survivors end early,
+ * without the results that a check counts.
  */
 export function isPowered({ hosts }: Pick<CrashView, "hosts">, host: string): boolean {
   const { placement } = partOf(host);
@@ -95,10 +94,7 @@ export function isPowered({ hosts }: Pick<CrashView, "hosts">, host: string): bo
   );
 }
 
-/**
- * The memory that this host has a part in. Options for PCIe cards: its `bytes`, and `clients`, far hosts for all of
- * which home waits.
- */
+/** Options for PCIe cards: its `bytes`, and `clients`, far hosts for all of which home waits. */
 export function* openShared(context: ProgramContext): Steps<Shared> {
   const { side, card, placement } = partOf(context.cpu.host);
   if (card === "coherent") return regionMemory(yield* context.cpu.region(placement));
@@ -116,7 +112,6 @@ function regionMemory(region: Region): Shared {
   };
 }
 
-/** The host's own memory, which other hosts reach by its PCIe card. */
 function* serveMemory({ cpu, device, options }: ProgramContext): Steps<Shared> {
   const v = device.verbs;
   const pd = v.allocPd(device);
@@ -168,7 +163,6 @@ function ownMemory(cpu: ProgramContext["cpu"], { address }: Buffer): Shared {
   };
 }
 
-/** Resources of a far access by a PCIe card: one work request at a time, and the line that it reads into. */
 interface Reach {
   readonly device: ProgramContext["device"];
   readonly cpu: ProgramContext["cpu"];
@@ -224,7 +218,7 @@ function* request({ device: { verbs: v }, connection, cq }: Reach, what: SendReq
   if (done!.status !== "SUCCESS") throw new Error(`A ${what.opcode} ended with ${done!.status}`);
 }
 
-/** A word of memory: 8 bytes, little-endian as processors and atomics have it. */
+/** 8 bytes, little-endian as processors and atomics have it. */
 export function wordOf(value: bigint): Uint8Array<ArrayBuffer> {
   const bytes = new Uint8Array(WORD_BYTES);
   new DataView(bytes.buffer).setBigUint64(0, value, true);
@@ -236,11 +230,10 @@ export function wordIn({ buffer, byteOffset }: Uint8Array, offset = 0): bigint {
 }
 
 export interface WordWait {
-  /** Offset of the line in the memory, in bytes, and of the word in the line. */
+  /** Offset of the line in the memory, in bytes; `offset`: of the word in the line. */
   readonly line: number;
   readonly offset: number;
   readonly is: (word: bigint) => boolean;
-  /** Name of the word, for the report of a wait that was given up. */
   readonly of: string;
 }
 
@@ -248,7 +241,6 @@ export interface WordWait {
 export class GivenUp extends Error {
   override readonly name = "GivenUp";
   readonly of: string;
-  /** The word at the last look. */
   readonly word: bigint;
   readonly waitedPs: Time;
 
@@ -261,9 +253,8 @@ export class GivenUp extends Error {
 }
 
 /**
- * Waits until a word of a line is a value, looking whenever it may have changed.
- * @returns the line, and the looks.
- * @throws GivenUp after the time of the option `patience`, as the host that stores it may have lost its power.
+ * Looks whenever the word may have changed. @returns the line, and the looks. @throws GivenUp after
+ * the time of the option `patience`, as the host that stores it may have lost its power.
  */
 export function* waitWord(
   { cpu, options }: ProgramContext,
@@ -286,7 +277,7 @@ function patienceOf(options: ProgramContext["options"]): Time {
   return timeOption(options, "patience", PATIENCE_PS);
 }
 
-/** Runs a computer's part of a workload; if it gives up, the result is the last word that it saw. */
+/** A computer's part of a workload; if it gives up, the result is the last word that it saw. */
 export function* untilGivenUp(
   { cpu }: ProgramContext,
   workload: string,
@@ -302,21 +293,23 @@ export function* untilGivenUp(
   }
 }
 
-/** Messages that a card has sent and answered between two looks (C-11). */
+/** Sent and answered by a card between two looks (C-11). */
 export interface Messages {
   /**
-   * On the host's bus, in both directions: doorbells, DMA writes, and DMA reads with their answers. For regions:
-   * lines' messages at home; elsewhere, accesses with their answers.
+   * On the host's bus, in both directions: doorbells, DMA writes, and DMA reads with their answers.
+   * For regions: lines' messages at home; elsewhere, accesses with their answers.
    */
   readonly bus: number;
-  /** Frames that the card has sent. */
   readonly network: number;
-  /** Accesses of a far computer's cores to regions, and accesses that a cache of this card has served. */
+  /**
+   * Accesses of a far computer's cores to regions; `hits`: those that a cache of this card has
+   * served.
+   */
   readonly asked: number;
   readonly hits: number;
 }
 
-/** Reads the card's counters, and returns at each further call the increase since; reading counts nothing. */
+/** Each further call returns the increase since; reading counts nothing. */
 export function* countMessages(cpu: ProgramContext["cpu"]): Steps<() => Steps<Messages>> {
   const first = messagesOf(yield* countersOf(cpu));
   let before = messagesOf(yield* countersOf(cpu));
@@ -351,7 +344,7 @@ function messagesOf(counters: Counts): Messages {
 
 export type Latency = Pick<LatencySummary, "count" | "median" | "p99" | "max" | "mean">;
 
-/** Latencies of operations, in ps; undefined for none. */
+/** In ps; undefined for none. */
 export function latencyOf(samples: readonly number[]): Latency | undefined {
   const all = summarize(Float64Array.from(samples));
   if (all === undefined) return undefined;

@@ -1,9 +1,7 @@
 /**
- * How cards come to know a write pointer (`stale_pointer.yaml`): each client writes the numbers 1, 2, 3, … into
- * words of the server, each with a doorbell of its own and some at a time, and reads back that all are there.
- * Between two posts it works for a while, more in each burst, so that doorbells come at every time to the card.
- *
- *   rack run scripts/scenarios/stale_pointer.yaml
+ * Each client writes the numbers 1, 2, 3, … into words of the server, some at a time, and reads
+ * back that all are there (`stale_pointer.yaml`). Between two posts it works for a while, more in
+ * each burst, so that doorbells come at every time to the card.
  */
 import {
   IBV_ACCESS_LOCAL_WRITE,

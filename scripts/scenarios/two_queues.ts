@@ -21,7 +21,7 @@ import {
   type Steps,
 } from "rackmesh";
 
-/** Bytes that go inline, as ConnectX cards have it. */
+/** As ConnectX cards have it. */
 const MAX_INLINE = 220;
 const SERVICE = "twoqs";
 /** The tail has a line of its own before the records. */
@@ -41,7 +41,7 @@ export default function* twoQueues(context: ProgramContext): Steps<void> {
   yield* options.role === "server" ? serve(context, options) : append(context, options);
 }
 
-/** Record `number` differs from the previous content of its place, and from every other record. */
+/** Differs from the previous content of its place, and from every other record. */
 function recordOf(number: number, bytes: number): Uint8Array<ArrayBuffer> {
   return new Uint8Array(bytes).fill(number + 1);
 }
@@ -141,7 +141,7 @@ function* write(
     yield* postSend(way.qp, [
       {
         opcode: "write",
-        // A card takes up to 220 B with the WQE: the tail, and short records.
+        // Up to 220 B go with the WQE: the tail, and short records.
         sendFlags: length <= MAX_INLINE ? IBV_SEND_INLINE : 0,
         sges: [sge(mr, from, length)],
         remote: { va, rkey },
@@ -172,7 +172,7 @@ interface Recovered {
   readonly broken: number | null;
 }
 
-/** The state of the log on a server after power-on: the records that the tail counts. */
+/** On a server after power-on: the records that the tail counts. */
 // deno-lint-ignore require-yield -- it only looks
 export function* recover({ cpu, options: given }: RecoveryContext): Steps<Recovered | null> {
   const options = given as unknown as LogOptions;

@@ -1,4 +1,3 @@
-/** Disturbances of a rack under soak while orders are under way. Afterwards everything has power. */
 import { sleep } from "../../fabric/bus/wall_time.ts";
 import type { Rng } from "../../fabric/base/rng.ts";
 import { EXIT } from "../../fabric/base/exit.ts";
@@ -16,7 +15,6 @@ import {
 
 export interface Disturbance {
   readonly name: string;
-  /** How often it is drawn, against the others. */
   readonly weight: number;
   readonly run: (orders: Orders, rng: Rng) => Promise<void>;
 }
@@ -34,7 +32,6 @@ const STEPS: readonly Disturbance[] = [
   { name: "faults of cables", weight: 3, run: cableFault },
 ];
 
-/** One of {@link STEPS}. */
 export function drawStep(rng: Rng): Disturbance {
   let left = rng.below(STEPS.reduce((sum, { weight }) => sum + weight, 0));
   return STEPS.find(({ weight }) => (left -= weight) < 0)!;
@@ -45,7 +42,6 @@ async function transfers(orders: Orders, rng: Rng): Promise<void> {
   for (let i = 0; i < rounds; i++) await transfer(orders, rng);
 }
 
-/** One undisturbed order by the connection of this process. */
 export async function transfer(orders: Orders, rng: Rng, lane = 0): Promise<void> {
   const host = hostOf(rng), which = rng.below(10);
   const names = orders.ledger.names(host).filter((name) => name.startsWith(laneName(lane)));
@@ -78,8 +74,7 @@ async function refusedOrders(orders: Orders, rng: Rng): Promise<void> {
 }
 
 /**
- * One device or several lose their power with an order under way, by the command or by a kill from
- * outside, and get it back in any order.
+ * By the command or by a kill from outside, with an order under way; power comes back in any order.
  */
 async function powerFailure(orders: Orders, rng: Rng): Promise<void> {
   const { rack, findings } = orders;
@@ -99,7 +94,6 @@ async function powerFailure(orders: Orders, rng: Rng): Promise<void> {
   await getAll(orders);
 }
 
-/** Starts a device, unless an earlier start has brought it back already. */
 async function start(orders: Orders, name: string): Promise<void> {
   for (let attempt = 0; attempt < START_ATTEMPTS; attempt++) {
     if (orders.rack.pidOf(name) !== undefined && attempt > 0) return;
@@ -117,7 +111,6 @@ async function start(orders: Orders, name: string): Promise<void> {
 
 const START_ATTEMPTS = 5;
 
-/** The timekeeper or nats-server is killed, once or twice, with orders under way. */
 async function serviceKill(orders: Orders, rng: Rng): Promise<void> {
   const under = underWay(orders, rng);
   const times = 1 + rng.below(2);
@@ -132,7 +125,6 @@ async function serviceKill(orders: Orders, rng: Rng): Promise<void> {
   await getAll(orders);
 }
 
-/** Time is held while an order is handed over. */
 async function pause(orders: Orders, rng: Rng): Promise<void> {
   await command(orders, ["pause"]);
   const under = put(orders, drawPut(rng));
@@ -142,7 +134,7 @@ async function pause(orders: Orders, rng: Rng): Promise<void> {
   await under;
 }
 
-/** A cable loses frames for a while; transport makes up for it. */
+/** Transport makes up for the lost frames. */
 async function cableFault(orders: Orders, rng: Rng): Promise<void> {
   const cable = rng.below(2) === 0 ? "a-rnic" : "b-rnic";
   const share = `${1 + rng.below(5)}%`;
@@ -150,7 +142,7 @@ async function cableFault(orders: Orders, rng: Rng): Promise<void> {
   for (let i = 0; i < 4; i++) await transfer(orders, rng);
 }
 
-/** Orders that may fail, as the rack is disturbed meanwhile. */
+/** They may fail, as the rack is disturbed meanwhile. */
 async function underWay(orders: Orders, rng: Rng): Promise<void> {
   const manner = { isDisturbed: true, byCommand: rng.below(3) === 0 };
   const draft = drawPut(rng), names = orders.ledger.names(draft.host);
@@ -171,7 +163,7 @@ function shuffled<T>(items: readonly T[], rng: Rng): T[] {
     .map(({ item }) => item);
 }
 
-/** SIGKILL from outside. @returns false where the process has ended. */
+/** SIGKILL. @returns false where the process has ended. */
 export function kill(pid: number): boolean {
   try {
     Deno.kill(pid, "SIGKILL");

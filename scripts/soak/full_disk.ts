@@ -1,6 +1,6 @@
 /**
- * A full disk: a rack of its own on a small disk. A write that fails is refused, or the rack goes down in order with
- * the reason; with room again, a rack that goes on has every confirmed object.
+ * A rack on a small disk. A write that fails is refused, or the rack goes down in order with the
+ * reason; with room again, a rack that goes on has every confirmed object.
  */
 import type { Rng } from "../../fabric/base/rng.ts";
 import { EXIT } from "../../fabric/base/exit.ts";
@@ -10,7 +10,7 @@ import { endedOf, HANGS_MS, RACK } from "./live_rack.ts";
 import { count, type Findings } from "./orders.ts";
 
 const SCENARIO = fromFileUrl(projectFile("scripts/soak/scenario.yaml"));
-/** Orders with the disk full: those that the rack survives, and those that may end it. */
+/** With the disk full: the rack survives some, others may end it. */
 const ORDERS = [
   "kill b --at 1s",
   "link loss a 1% --at 1s",
@@ -25,7 +25,6 @@ export async function soakFullDisk(
   { findings, rng, round }: {
     readonly findings: Findings;
     readonly rng: Rng;
-    /** From 0: each of {@link ORDERS} in turn. */
     readonly round: number;
   },
 ): Promise<string | undefined> {

@@ -1,12 +1,10 @@
-/** Decides if a measure stays flat: its median in the last quarter of the samples against the first. */
+/** Does a measure stay flat: its median in the last quarter of the samples against the first. */
 
-/** Samples that are left out: memory grows until code is compiled and pools are filled. */
+/** Left out: memory grows until code is compiled and pools are filled. */
 const WARM_UP = 0.1;
-/** With fewer samples after the warm-up there is no verdict. */
 const SAMPLES_MIN = 40;
 
 export interface Sample {
-  /** Transfers done when it was taken. */
   readonly transfers: number;
   readonly value: number;
 }

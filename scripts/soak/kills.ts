@@ -1,6 +1,6 @@
 /**
- * nats-server and the timekeeper are killed again and again while racks run, beside two processes that
- * keep the cores busy. Each run has to end, with the digest of the same run undisturbed.
+ * nats-server and the timekeeper are killed again and again while racks run. Each run has to end,
+ * with the digest of the undisturbed run.
  */
 import { rngFor } from "../../fabric/base/rng.ts";
 import { sleep } from "../../fabric/bus/wall_time.ts";
@@ -15,11 +15,11 @@ const SCENARIO = fromFileUrl(projectFile("scripts/scenarios/persist_pair.yaml"))
 const METHODS = ["write-read", "send-flush", "persist-opcode", "persist-address"];
 const FILE_BYTES = 256 * 1024;
 const BUSY = 2;
-/** Kills of each in one run; then it is left alone until it ends. */
+/** In one run; then it is left alone until it ends. */
 const KILLS_EACH = 25;
-/** Between two kills: some come at once, most when the rack has gone on. */
+/** Some come at once, most when the rack has gone on. */
 const SOON_MS = 250, LATER_MS = 1_200;
-/** Between two kills of nats-server: without a bus for ten seconds a process gives up, as it should. */
+/** Without a bus for ten seconds a process gives up, as it should. */
 const BROKER_MS = 2_500;
 const RUN_MS = 600_000;
 const LOOK_AGAIN_MS = 20;
@@ -111,7 +111,7 @@ export async function soakKills(
   return { flat: [], objects: 0, skipped: [] };
 }
 
-/** When the latest run's nats-server was started and ready: an outage of ten seconds ends a run. */
+/** An outage of ten seconds ends a run. */
 async function startsOfBroker(runs: string): Promise<string> {
   const latest = [...Deno.readDirSync(runs)].map(({ name }) => name).toSorted().at(-1);
   const log = await Deno.readTextFile(`${runs}/${latest}/nats-server.log`).catch(() => "");

@@ -1,9 +1,8 @@
 /**
- * The promises of a rack: for each object the content that was confirmed last, and the contents sent to its place
- * since then without a confirmation.
+ * For each object the content that was confirmed last, and the contents sent to its place since
+ * then without a confirmation.
  */
 
-/** How an object is found: its content by SHA-256, or what there is in its place. */
 export type Found = { readonly sha256: string } | "missing" | "incomplete";
 
 export interface Place {
@@ -26,7 +25,7 @@ export class Ledger {
     this.#at(place).later.add(sha256);
   }
 
-  /** The rack has confirmed that the content is persistent, and no other put to this place is under way. */
+  /** The content is persistent, and no other put to this place is under way. */
   confirmed(place: Place, sha256: string): void {
     const kept = this.#at(place);
     kept.confirmed = sha256;

@@ -1,7 +1,3 @@
-/**
- * A rack that `rack up` has brought up, with a cache of its own: the command as processes, each bound
- * in time, and a connection of this process for orders by the thousand.
- */
 import { USERS } from "../../fabric/bus/access.ts";
 import type { Bus } from "../../fabric/bus/bus.ts";
 import { connectNats } from "../../fabric/bus/nats_bus.ts";
@@ -12,7 +8,6 @@ import { ControlClient } from "../../console/rack/live/control.ts";
 import { findUp, type RackLink } from "../../console/rack/live/racks.ts";
 import { findProcesses, readProcesses } from "../../console/rack/process_table.ts";
 
-/** A command that has ended, or was ended as it took too long. */
 export interface Ended {
   readonly code: number;
   readonly stdout: string;
@@ -20,17 +15,16 @@ export interface Ended {
   readonly isHung: boolean;
 }
 
-/** A command's limit for an order: the machine may be busy with other work. */
+/** The machine may be busy with other work. */
 export const ORDER_S = PATIENCE_MS / 1_000;
 /**
- * A command that has not ended by then hangs. An order to a process that does not answer may take its patience and
- * the command's.
+ * A command that has not ended by then hangs. An order to a process that does not answer may take
+ * its patience and the command's.
  */
 export const HANGS_MS = 4 * PATIENCE_MS;
 
 export const RACK = fromFileUrl(projectFile("scripts/rack"));
 
-/** The environment of a command on racks of this cache. */
 export function rackEnv(cache: string): Record<string, string> {
   return {
     RACKMESH_CACHE: cache,
@@ -41,18 +35,14 @@ export function rackEnv(cache: string): Record<string, string> {
 
 export interface CommandOptions {
   readonly cache: string;
-  /** Default: {@link HANGS_MS}. */
   readonly limitMs?: number;
-  /** Interrupts it. */
   readonly signal?: AbortSignal;
 }
 
-/** Runs the `rack` command to its end. */
 export function rackCommand(args: readonly string[], options: CommandOptions): Promise<Ended> {
   return endedOf(RACK, args, options);
 }
 
-/** Runs a program on racks of a cache to its end. */
 export async function endedOf(
   program: string,
   args: readonly string[],
@@ -90,7 +80,7 @@ export class LiveRack {
     this.#bus = link.bus;
   }
 
-  /** Brings a rack up in an empty cache; the process's own `RACKMESH_CACHE` has to name it. */
+  /** In an empty cache, which the process's own `RACKMESH_CACHE` has to name. */
   static async up(cache: string, scenario: string): Promise<LiveRack> {
     const { code, stderr } = await rackCommand(["up", scenario], { cache });
     if (code !== 0) throw new Error(`rack up ended with code ${code}: ${stderr}`);
@@ -115,7 +105,7 @@ export class LiveRack {
       undefined;
   }
 
-  /** Takes it down by the command. @returns the error, if any. */
+  /** @returns the error, if any. */
   async down(): Promise<string | undefined> {
     await this.#bus.close();
     const { code, stderr } = await rackCommand(["down", "--all"], this);

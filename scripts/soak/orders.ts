@@ -1,6 +1,6 @@
 /**
- * Orders to a rack under soak, each checked against the ledger. An order that was disturbed may fail
- * with a sentence; one that was not has to succeed. None may hang ({@link HANGS_MS}).
+ * Orders to a rack under soak, each checked against the ledger. An order that was disturbed may
+ * fail with a sentence; one that was not has to succeed. None may hang ({@link HANGS_MS}).
  */
 import { after } from "../../fabric/bus/wall_time.ts";
 import type { Rng } from "../../fabric/base/rng.ts";
@@ -11,7 +11,6 @@ import { EXIT } from "../../fabric/base/exit.ts";
 import type { Ledger, Place } from "./ledger.ts";
 import { type Ended, HANGS_MS, type LiveRack, ORDER_S } from "./live_rack.ts";
 
-/** The counts of a soak, and what it found wrong. */
 export interface Findings {
   readonly counts: Record<string, number>;
   readonly failures: string[];
@@ -19,7 +18,6 @@ export interface Findings {
 
 export interface SoakRun {
   readonly seed: number;
-  /** Of this soak, removed when it has ended. */
   readonly directory: string;
   readonly findings: Findings;
   readonly signal: AbortSignal;
@@ -29,7 +27,6 @@ export interface Orders {
   readonly rack: LiveRack;
   readonly ledger: Ledger;
   readonly findings: Findings;
-  /** A file of this process for what `get` brings, and for what `put` sends. */
   readonly directory: string;
 }
 
@@ -41,11 +38,10 @@ export interface Put extends Place {
 export type Manner = {
   /** The `rack` command instead of the connection of this process. */
   readonly byCommand?: boolean;
-  /** Something is done to the rack meanwhile: the order may fail. */
   readonly isDisturbed?: boolean;
 };
 
-/** Those whose puts promise persistence on the soak's hosts. */
+/** Their puts promise persistence on the soak's hosts. */
 const PROMISING: readonly MethodName[] = [
   "write-read",
   "send-flush",
@@ -62,7 +58,6 @@ export function count({ counts }: Findings, what: string, by = 1): void {
   counts[what] = (counts[what] ?? 0) + by;
 }
 
-/** Put of a new content at a place that has an object, or has none yet. */
 export function drawPut(rng: Rng, host = rng.below(2) === 0 ? "a" : "b", lane = 0): Put {
   const content = new Uint8Array(1 + rng.below(rng.below(4) === 0 ? BYTES_MOST : 4096));
   for (let at = 0; at < content.length; at++) content[at] = rng.below(256);
@@ -105,7 +100,6 @@ export async function put(orders: Orders, draft: Put, manner: Manner = {}): Prom
 
 const TIMEOUT = ["--timeout", String(ORDER_S)];
 
-/** Reads an object that was confirmed, and compares. */
 export async function get(orders: Orders, place: Place, manner: Manner = {}): Promise<void> {
   const { rack, ledger, findings, directory } = orders;
   const { host, name } = place;
@@ -134,7 +128,6 @@ export async function get(orders: Orders, place: Place, manner: Manner = {}): Pr
   if (wrong !== undefined) findings.failures.push(wrong);
 }
 
-/** The list has every confirmed object. */
 export async function list(orders: Orders, host: string, manner: Manner = {}): Promise<void> {
   const { rack, ledger, findings } = orders;
   const what = `ls of ${host}`;
@@ -151,14 +144,13 @@ export async function list(orders: Orders, host: string, manner: Manner = {}): P
   }
 }
 
-/** Every confirmed object of every host that has power. */
 export async function getAll(orders: Orders, hosts = ["a", "b"]): Promise<void> {
   for (const host of hosts) {
     for (const name of orders.ledger.names(host)) await get(orders, { host, name });
   }
 }
 
-/** A command that has to end with one of these codes and at most one sentence for each line. */
+/** It has to end with one of these codes and at most one sentence for each line. */
 export async function command(
   { rack, findings }: Orders,
   args: readonly string[],
@@ -200,7 +192,6 @@ async function byCommand(run: () => Promise<Ended>): Promise<Outcome> {
   return { value: JSON.parse(stdout), code, message: "" };
 }
 
-/** @returns true if the order succeeded. */
 function judge(
   { findings }: Orders,
   { what, outcome, manner }: { what: string; outcome: Outcome; manner: Manner },

@@ -1,4 +1,3 @@
-/** Pages that watch the rack under soak, by a console of its own: their memory, and their errors. */
 import { type Browser, type CDPSession, chromium, type Page } from "playwright-core";
 import { ifThere } from "../../console/base/files.ts";
 import type { ViewName } from "../../console/ui/state.ts";
@@ -10,7 +9,6 @@ import { browserProgram, SIGNALS } from "../bench/console/browser.ts";
 import { RACK, rackEnv } from "./live_rack.ts";
 import type { Samples } from "./samples.ts";
 
-/** Each page shows another view, in this order. */
 const VIEWS = ["rack", "memory", "operation", "runs", "chaos"] satisfies readonly ViewName[];
 
 interface Watched {
@@ -30,7 +28,9 @@ export class SoakPages {
     this.#pages = pages;
   }
 
-  /** @param failures receives what goes wrong in a page. @throws Error where there is no browser. */
+  /**
+   * @param failures receives what goes wrong in a page. @throws Error where there is no browser.
+   */
   static async open(
     { cache, run, count, failures }: {
       readonly cache: string;
@@ -67,7 +67,7 @@ export class SoakPages {
     return new SoakPages(child, browser, pages);
   }
 
-  /** Memory of server and pages: for a page the rest after a garbage collection. */
+  /** Of server and pages: for a page the rest after a garbage collection. */
   async sample(samples: Samples, transfers: number): Promise<void> {
     const add = (name: string, what: Parameters<Samples["add"]>[0]["what"], value: number) =>
       samples.add({ name, what, transfers, value });
@@ -83,7 +83,7 @@ export class SoakPages {
     }
   }
 
-  /** Ends browser and console. @returns their errors, a sentence each. */
+  /** @returns the errors of browser and console, a sentence each. */
   async end(): Promise<string[]> {
     const wrong: string[] = [];
     for (const { name, page } of this.#pages) {
@@ -110,7 +110,6 @@ function isReplay(pid: number): boolean {
   return line.includes("/console/replay/main.ts");
 }
 
-/** The first output of `rack console --json`. */
 async function firstDocument(
   child: Deno.ChildProcess,
 ): Promise<{ readonly url: string; readonly origin: string }> {

@@ -1,4 +1,3 @@
-/** Samples of what a rack holds: memory and descriptors of its processes, objects of its devices. */
 import { NEVER } from "../../fabric/base/time.ts";
 import type { RackLink } from "../../console/rack/live/racks.ts";
 import { readProcesses, residentBytes } from "../../console/rack/process_table.ts";
@@ -19,8 +18,8 @@ export interface FlatRow extends Growth {
 }
 
 /**
- * Permitted growth of a measure from the first quarter to the last. V8 returns memory at times of its own: with the
- * same objects, a host's resident memory varies by that much.
+ * From the first quarter to the last. V8 returns memory at times of its own: with the same objects,
+ * a host's resident memory varies by that much.
  */
 const LIMITS: Readonly<Record<FlatRow["what"], number>> = {
   "resident MB": 32,
@@ -28,20 +27,20 @@ const LIMITS: Readonly<Record<FlatRow["what"], number>> = {
   "verbs objects": 0,
   // Of the last client of a service, by the size of its messages.
   "allocated KiB": 256,
-  // Of a page: it knows the rack's power failures and faults, and has as many marks of them as there is room for.
+  // Of a page: it knows the rack's power failures and faults, and has as many marks of them as
+  // there is room for.
   "heap MB": 8,
   "DOM nodes": 2_500,
   // It keeps more and more of a run, up to its limit: see MOST.
   "replay MB": Infinity,
 };
 
-/** Limit of a measure. */
 const MOST: Readonly<Partial<Record<FlatRow["what"], number>>> = {
-  // Details of 256 MiB twice, of the present and of an earlier instant, the heap, the rack's own memory, times of events.
+  // Details of 256 MiB twice, of the present and of an earlier instant, the heap, the rack's own
+  // memory, times of events.
   "replay MB": 1_200,
 };
 
-/** Statistics of an RNIC on the objects that programs make with verbs. */
 const OBJECTS = [
   "queuePairs",
   "completionQueues",
@@ -57,7 +56,7 @@ export class Samples {
     return this.#taken;
   }
 
-  /** Takes one when the rack is at rest; devices without power are left out. */
+  /** When the rack is at rest; devices without power are left out. */
   async take({ link }: LiveRack, transfers: number): Promise<void> {
     this.#taken++;
     await atRest(link);
@@ -90,13 +89,11 @@ export class Samples {
     series.push({ transfers, value });
   }
 
-  /** Of all processes, when the last sample was taken. */
   residentMb(): number {
     return [...this.#series].filter(([key]) => key.endsWith("/resident MB"))
       .reduce((sum, [, series]) => sum + series.at(-1)!.value, 0);
   }
 
-  /** Empty where there are too few samples to tell. */
   rows(): FlatRow[] {
     return [...this.#series].flatMap(([key, series]): FlatRow[] => {
       const [name, what] = key.split("/") as [string, FlatRow["what"]];

@@ -1,7 +1,4 @@
-/**
- * `deno task soak`: a rack that stays up, orders to it and all that may happen to it, drawn from a seed,
- * for an hour by default. It ends with a verdict: nothing lost, no hang, memory flat, nothing left.
- */
+/** `deno task soak` (README). */
 import { Command } from "commander";
 import { formatTime } from "../../fabric/base/time.ts";
 import { refusal } from "../../fabric/rack/plan/problem.ts";
@@ -38,7 +35,6 @@ interface Report {
   readonly counts: Readonly<Record<string, number>>;
   readonly objects: number;
   readonly flat: readonly FlatRow[];
-  /** Words about what could not be tried here. */
   readonly skipped: readonly string[];
   readonly failures: readonly string[];
 }
@@ -83,7 +79,10 @@ function minutesOf(text: string): number {
 
 type Rest = Pick<Report, "flat" | "objects" | "skipped">;
 
-/** @param options.transfers only so many of them, and nothing else. @param options.pages look at the rack. */
+/**
+ * @param options.transfers only so many of them, and nothing else. @param options.pages look at the
+ * rack.
+ */
 async function soakRack(
   { seed, directory, findings, signal }: SoakRun,
   { ms, steps, transfers, pages }: {
@@ -151,7 +150,6 @@ async function soakRack(
 
 const LANES = 4;
 
-/** Transfers side by side, as several commands order them at once. */
 async function inLanes(orders: Orders, rng: Rng): Promise<void> {
   const seeds = Array.from({ length: LANES }, () => rng.next());
   await Promise.all(

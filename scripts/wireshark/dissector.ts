@@ -1,7 +1,7 @@
 /**
- * Writes the tables of `rackmesh.lua`, by which Wireshark dissects the packets that it does not
- * know: the manufacturer's range, and opcodes newer than Wireshark 4.0. They come from the opcode
- * table and the headers' field tables, so they must be written again when those change:
+ * Writes the tables of `rackmesh.lua`, by which Wireshark dissects packets of the manufacturer's
+ * range, and opcodes newer than Wireshark 4.0. To be run again when the opcode table or the
+ * headers' fields change:
  *
  *     deno run --allow-read --allow-write scripts/wireshark/dissector.ts
  */
@@ -38,7 +38,6 @@ import {
 import { OPCODE, OPCODE_ROWS, type OpcodeRow } from "../../fabric/wire/roce/opcode.ts";
 import { ROCE_PORT } from "../../fabric/wire/roce/udp.ts";
 
-/** The parts behind a hint's header, and the trailer of a hint at a payload's end. */
 type HintPart =
   | "hintGroup"
   | "hintEntry"
@@ -52,7 +51,6 @@ const EXTENSION_FIELDS = Object.fromEntries(
   Object.entries(EXTENSION_HEADERS).map(([name, { fields }]) => [name, fields]),
 ) as Record<ExtensionHeader, readonly Field[]>;
 
-/** Headers and message parts that the script can show, by their names in it. */
 export const HEADERS: Readonly<Record<Header, readonly Field[]>> = {
   ...EXTENSION_FIELDS,
   hintGroup: HINT_GROUP_FIELDS,
@@ -64,15 +62,13 @@ export const HEADERS: Readonly<Record<Header, readonly Field[]>> = {
   ...COHERENCE_PAYLOAD_FIELDS,
 };
 
-/** Standard opcodes that Wireshark 4.0 does not know (`rocev2.md` §6.1). */
+/** Wireshark 4.0 does not know these standard ones (`rocev2.md` §6.1). */
 const YOUNG: ReadonlySet<number> = new Set([0x1c, 0x1d, 0x81]);
 
-/** Opcode rows of the script, in order of their codes. */
 export function dissectedRows(): readonly OpcodeRow[] {
   return OPCODE_ROWS.filter(({ code, vendor }) => vendor || YOUNG.has(code));
 }
 
-/** The script with the tables in their place. */
 export function withTables(script: string): string {
   const begin = "-- tables: made by dissector.ts\n", end = "-- tables end\n";
   const from = script.indexOf(begin) + begin.length;
@@ -118,7 +114,9 @@ local roce_v1_ethertype = 0x${ETHERTYPE_ROCE_V1.toString(16)}
 `;
 }
 
-/** Names of a coherent card's messages, and the fields at the begin of their payloads: the rest is a line. */
+/**
+ * A coherent card's messages, and the fields at the begin of their payloads: the rest is a line.
+ */
 function coherenceText(): string {
   const classes = OPCODE_ROWS.filter(({ operation }) => operation in COHERENCE_COMMANDS);
   const commands = classes.map(({ code, operation }) => {
@@ -152,7 +150,6 @@ local value_names = {
 ${names.join("\n")}
 }`;
 }
-/** Offset of the payload length in a global route header. */
 const PAYLOAD_LENGTH_AT = sizeOf(
   GRH_FIELDS.slice(0, GRH_FIELDS.findIndex(([name]) => name === "payloadLength")),
 );

@@ -1,31 +1,32 @@
 /** The effect of operations on objects: the sequential specification of each type that a program may note. */
+import { isMapping } from "../../../fabric/base/mapping.ts";
 import type { OperationRecord } from "../../../fabric/audit.ts";
 import { showFound } from "../../../fabric/rack/plan/problem.ts";
 
-/** Plain data: of a register its value, of a counter a number, of a map an object, of log and queue an array. */
+/**
+ * Plain data: of a register its value, of a counter a number, of a map an object, of log and queue
+ * an array.
+ */
 export type State = unknown;
 
 interface Call extends Pick<OperationRecord, "key" | "value"> {
-  /** The operation has ended with a result, and the result. */
+  /** Undefined: the operation has not ended, or not with a result. */
   readonly result: unknown;
 }
 
-/** @returns the state after it; undefined where the operation's result does not fit. */
 type Step = (state: State, call: Call) => State | undefined;
 
 interface ObjectType {
   readonly initial: State;
   readonly calls: Readonly<Record<string, Step>>;
-  /** Calls may lead from a state to a later one; absent: from any to any. Keeps searches short. */
+  /** Absent: any state may become any other. Keeps searches short. */
   readonly mayBecome?: (state: State, later: State) => boolean;
 }
 
-/** A call that answers `answer` and changes nothing. */
 function reading(answer: (state: State, call: Call) => unknown): Step {
   return (state, call) => isResult(call, answer(state, call)) ? state : undefined;
 }
 
-/** The operation's result is this one, or unknown. */
 function isResult({ result }: Call, answer: unknown): boolean {
   return result === undefined || keyOf(result) === keyOf(answer);
 }
@@ -78,12 +79,12 @@ function isPrefix(log: readonly unknown[], later: readonly unknown[]): boolean {
     log.every((value, i) => keyOf(value) === keyOf(later[i]));
 }
 
-/** Calls of this object's type may lead from a state to a later one, as far as its type decides. */
+/** False: calls of this type cannot lead from `state` to `later`. */
 export function mayBecome(state: State, later: State, { type }: OperationRecord): boolean {
   return TYPES[type].mayBecome?.(state, later) ?? true;
 }
 
-/** Why there is no such operation, in words; undefined where there is. */
+/** Why the call is refused; undefined where it is not. */
 export function refuseCall({ type, call }: OperationRecord): string | undefined {
   if (!Object.hasOwn(TYPES, type)) {
     return `found type ${showFound(type)}, expected ${Object.keys(TYPES).join(", ")}`;
@@ -93,12 +94,11 @@ export function refuseCall({ type, call }: OperationRecord): string | undefined 
   return `found call ${showFound(call)} of a ${type}, expected ${Object.keys(calls).join(", ")}`;
 }
 
-/** The state of an object before its first operation, of a type that there is. */
 export function initialOf({ type, initial }: OperationRecord): State {
   return initial ?? TYPES[type].initial;
 }
 
-/** The state after an operation that there is; undefined where its result does not fit. */
+/** Undefined where the operation's result does not fit. */
 export function after(
   state: State,
   { type, call, key, value }: OperationRecord,
@@ -108,11 +108,11 @@ export function after(
   return step(state, { ...(key !== undefined && { key }), value, result });
 }
 
-/** The same text for the same data, whatever the order of its keys. */
+/** Equal for equal data, whatever the order of keys. */
 export function keyOf(data: unknown): string {
   return JSON.stringify(data, (_, value) => {
     if (typeof value === "bigint") return `${value}n`;
-    if (typeof value !== "object" || value === null || Array.isArray(value)) return value;
+    if (!isMapping(value)) return value;
     return Object.fromEntries(Object.entries(value).sort(([x], [y]) => x < y ? -1 : 1));
   }) ?? "null";
 }

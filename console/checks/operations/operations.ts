@@ -1,34 +1,33 @@
 /**
- * Durable linearizability of what programs note as operations: after a power failure an object's recovered
- * state must be one that some order of its operations leaves. All that had ended are in the order; one that
- * was under way, or has failed, is in it or not; one that had ended before another began comes before it.
+ * Durable linearizability: after a power failure an object's recovered state must be one that some
+ * order of its operations leaves. All that had ended are in the order; one that was under way, or
+ * has failed, is in it or not; one that had ended before another began comes before it.
  */
+import { isMapping } from "../../../fabric/base/mapping.ts";
 import type { OperationRecord, TimedRecord } from "../../../fabric/audit.ts";
 import type { Time } from "../../../fabric/base/time.ts";
 import { countOf } from "../finding.ts";
 import { after, initialOf, keyOf, mayBecome, refuseCall, type State } from "./objects.ts";
 
-/** An operation of an object, with its end if it had one. */
 export interface NotedOperation {
   readonly call: OperationRecord;
   readonly beganAt: Time;
   /** Infinity: under way, or failed. */
   readonly endedAt: Time;
   readonly result: unknown;
-  /** The program that noted it, and the places of begin and end among all notes: those of one are in their order. */
+  /** A program; `begin` and `end` are places among all notes. */
   readonly by: string;
   readonly begin: number;
   readonly end: number;
 }
 
-/** A noted object, and the host whose recovery answers for it. */
+/** `on`: the host whose recovery answers for it. */
 export interface NotedObject {
   readonly on: string;
   readonly object: string;
   readonly operations: readonly NotedOperation[];
 }
 
-/** States of the search after which it is given up. */
 const STATES_MAX = 100_000;
 
 /** The objects of a run. @param at operations that begin later are left out. */
@@ -53,13 +52,12 @@ export function objectsIn(notes: readonly TimedRecord[], at = Infinity): NotedOb
 
 const NOT_ENDED = { endedAt: Infinity, end: Infinity, result: undefined } as const;
 
-/** The calls that no object of their type has, in words, each once. */
+/** Calls that no object of their type has, each once. */
 export function wrongCalls({ on, object, operations }: NotedObject): readonly string[] {
   const found = operations.flatMap(({ call }) => refuseCall(call) ?? []);
   return [...new Set(found)].map((text) => `operations of ${object} on ${on}: ${text}`);
 }
 
-/** A recovered object: its error, or why that is unknown, in words. */
 export interface ObjectVerdict {
   readonly wrong?: string;
   readonly unknown?: string;
@@ -93,13 +91,14 @@ interface Part {
 }
 
 /**
- * A map is judged key by key, as orders of the operations of each key make one of all (linearizability is local:
- * Herlihy and Wing, TOPLAS 1990): 32 puts under way are 32 short searches, not one of 2³² states.
+ * A map is judged key by key, as orders of the operations of each key make one of all
+ * (linearizability is local: Herlihy and Wing, TOPLAS 1990): 32 puts under way are 32 short
+ * searches, not one of 2³² states.
  */
 function partsOf(operations: readonly NotedOperation[], found: State): Part[] {
   const [first] = operations;
   const initial = first === undefined ? null : initialOf(first.call);
-  const isSplit = first?.call.type === "map" && isMap(found) && isMap(initial) &&
+  const isSplit = first?.call.type === "map" && isMapping(found) && isMapping(initial) &&
     !haveCommonTurn(operations);
   if (!isSplit) return [{ operations, initial, found }];
   const byKey = Map.groupBy(operations, ({ call: { key = "" } }) => key);
@@ -112,8 +111,8 @@ function partsOf(operations: readonly NotedOperation[], found: State): Part[] {
 }
 
 /**
- * Two programs each end an operation and begin another at one instant. Then the order of their notes is no order of
- * intervals in time, for which alone orders of each key make one of all.
+ * Two programs each end an operation and begin another at one instant. Then the order of their
+ * notes is no order of intervals in time, for which alone orders of each key make one of all.
  */
 function haveCommonTurn(operations: readonly NotedOperation[]): boolean {
   const ends = new Set(operations.map(({ by, endedAt }) => `${endedAt} ${by}`));
@@ -124,10 +123,6 @@ function haveCommonTurn(operations: readonly NotedOperation[]): boolean {
     turns.set(beganAt, by);
     return other !== undefined && other !== by;
   });
-}
-
-function isMap(state: State): state is Readonly<Record<string, unknown>> {
-  return typeof state === "object" && state !== null && !Array.isArray(state);
 }
 
 function only(map: Readonly<Record<string, unknown>>, key: string): State {
@@ -145,18 +140,17 @@ function callText({ call, key, value }: OperationRecord): string {
   return shortText(`${call}(${given.join(", ")})`);
 }
 
-/** One program has ended `earlier` at the instant at which it began the other one. */
 function isJustBefore(earlier: NotedOperation, operation: NotedOperation): boolean {
   return earlier.endedAt === operation.beganAt && earlier.by === operation.by &&
     earlier.end < operation.begin;
 }
 
-/** Undefined: a bounded search found no order, as so many operations are under way at once. */
+/** Undefined: the search was given up, as so many operations are under way at once. */
 function isLeftBy({ operations, initial, found }: Part): boolean | undefined {
   const sorted = operations.toSorted((x, y) => x.beganAt - y.beganAt);
   const wanted = keyOf(found);
   const known = new Set<string>();
-  // Each entry: operations that are done (all before `first`, and `others`), and the state.
+  // Done: all before `first`, and `others`.
   const open: {
     readonly first: number;
     readonly others: readonly number[];

@@ -11,7 +11,6 @@ import { lifeAt, type Lives } from "../lives.ts";
 import { drained, inSteps, type Steps } from "../run_record.ts";
 import type { Instant } from "../values.ts";
 
-/** An access of a program, from the record of its begin. */
 export interface Access {
   /** `load 7 of a/0/queue#0`. */
   readonly name: string;
@@ -27,7 +26,6 @@ export interface Lost {
   readonly note: RegionLostRecord;
 }
 
-/** A region as the first record of its use has it, and what was done to it. */
 export interface Region {
   readonly record: RegionRecord;
   readonly accesses: Access[];
@@ -36,7 +34,10 @@ export interface Region {
 
 export interface SharedAccesses {
   readonly regions: ReadonlyMap<string, Region>;
-  /** Records that contradict each other: an answer to nothing, two answers, an access outside its region. */
+  /**
+   * Records that contradict each other: an answer to nothing, two answers, an access outside its
+   * region.
+   */
   readonly wrong: readonly string[];
 }
 
@@ -45,7 +46,6 @@ export function usesRegions({ notes }: { readonly notes: readonly TimedRecord[] 
   return notes.some(({ note }) => note.kind === "region" || note.kind === "line-state");
 }
 
-/** Data that several checks of a run share, made anew for a record that has grown. */
 const KNOWN = new WeakMap<
   readonly TimedRecord[],
   { readonly count: number; readonly found: SharedAccesses }
@@ -56,7 +56,6 @@ export function sharedAccesses(notes: readonly TimedRecord[]): SharedAccesses {
   return drained(sharedAccessSteps(notes));
 }
 
-/** The same, in steps. */
 export function* sharedAccessSteps(notes: readonly TimedRecord[]): Steps<SharedAccesses> {
   const known = KNOWN.get(notes);
   if (known?.count === notes.length) return known.found;
@@ -69,7 +68,7 @@ function* accessesIn(notes: readonly TimedRecord[]): Steps<SharedAccesses> {
   const regions = new Map<string, Region>();
   const open = new Map<string, Access>();
   const wrong: string[] = [];
-  // A card may access a region before a program does, or one that none uses.
+  // A card may access a region before a program does.
   yield* inSteps(notes, ({ note }) => {
     if (note.kind !== "region" || regions.has(note.region)) return;
     regions.set(note.region, { record: note, accesses: [], losses: [] });
@@ -126,7 +125,7 @@ function isSameRegion(x: RegionRecord, y: RegionRecord): boolean {
     x.answerWithinPs === y.answerWithinPs && x.homeWaitPs === y.homeWaitPs;
 }
 
-/** The node had power at all instants [from, to]. */
+/** At all instants [from, to]. */
 export function hadPower(run: Lives, { node, from, to }: {
   readonly node: string;
   readonly from: Time;

@@ -23,7 +23,7 @@ export const answered = checkerOf({
   steps: checkAnswers,
 });
 
-/** Accesses of programs: those of cards for verbs have no bound, and no program receives their result. */
+/** Those of cards for verbs have no bound, and no program receives their result. */
 function accessesIn({ notes }: RunRecord): number {
   return notes.filter(({ note }) => note.kind === "access" && note.dma !== true).length;
 }
@@ -50,13 +50,11 @@ function* checkAnswers(run: RunRecord): CheckSteps {
   return texts.slice(0, FINDINGS_MAX).map((text) => ({ text }));
 }
 
-/** Data for the question on each access that ended with a loss or a fence. */
 class KnownOfRegion {
   readonly #run: RunRecord;
   readonly #region: Region;
   readonly #spans = new Map<string, readonly FaultSpan[]>();
   #done: ReadonlyMap<string, readonly Access[]> | undefined;
-  /** Ascending by offset, with the farthest end of all up to it. */
   #lost: { readonly offset: number; readonly end: number }[] | undefined;
 
   constructor(run: RunRecord, region: Region) {
@@ -64,7 +62,6 @@ class KnownOfRegion {
     this.#region = region;
   }
 
-  /** Faults that may part this host from home; all where it is home itself. */
   spansOf(node: string): readonly FaultSpan[] {
     const { home } = this.#region.record;
     let spans = this.#spans.get(node);
@@ -75,7 +72,6 @@ class KnownOfRegion {
     return spans;
   }
 
-  /** The last access of the node that began before and was done. */
   lastDone({ node, began: { order } }: Access): Access | undefined {
     this.#done ??= Map.groupBy(
       this.#region.accesses.filter(({ ended }) => ended?.note.result === "done"),
@@ -85,7 +81,10 @@ class KnownOfRegion {
     return own[firstPlace(own.length, (i) => own[i]!.began.order >= order) - 1];
   }
 
-  /** One report names all bytes of an access; of a flush's lines, those of one: its answer does not say which. */
+  /**
+   * One report names all bytes of an access; of a flush's lines, those of one: its answer does not
+   * say which.
+   */
   isReported({ offset, length }: Pick<Access["note"], "offset" | "length">): boolean {
     const lost = this.#lost ??= this.#lostRanges();
     const end = offset + length;
@@ -134,7 +133,6 @@ function lossText(
 ): string | undefined {
   const { name, ended, note: { offset } } = access;
   if (ended === undefined) return undefined;
-  // Its program asks for the region anew, and receives a refusal.
   if (ended.note.result === "done" || ended.note.result === "refused") return undefined;
   const { at: { time }, note: { result } } = ended;
   if (time < faultAt) return `${name} ended as ${result} at ${time} ps, before any fault`;
@@ -147,8 +145,9 @@ function lossText(
 }
 
 /**
- * A far host is fenced by what parts it from home (decision 13), and by nothing that fails elsewhere. A card that has
- * nothing of home's has no lease: only its next access finds that home has had another life meanwhile.
+ * A far host is fenced by what parts it from home, and by nothing that fails elsewhere (decision
+ * 13). A card that has nothing of home's has no lease: only its next access finds that home has had
+ * another life.
  */
 function fenceText(
   { record: { home, answerWithinPs } }: Region,
@@ -163,7 +162,10 @@ function fenceText(
   return `${name} ended as fenced at ${time} ps, without a fault${where} since ${since} ps`;
 }
 
-/** The report is made by home, or by the host of the card that had the bytes: not by one that fails before it is due. */
+/**
+ * Home reports, or the host of the card that had the bytes, unless it fails before the report is
+ * due.
+ */
 function mayBeUnreported(
   run: RunRecord,
   { record: { home, answerWithinPs } }: Region,

@@ -6,31 +6,31 @@ import type { RunRecord } from "../run_record.ts";
 
 type Faulty = Pick<RunRecord, "lives" | "plan">;
 
-/** A power failure until the power is back, or a fault of a cable until it ends: [from, to). */
+/** [from, to): until the power is back, or the cable's fault ends. */
 export interface FaultSpan {
   readonly from: Time;
   /** Infinity: to the end of the run. */
   readonly to: Time;
 }
 
-/** A far host and the home of its region: failures elsewhere fence neither from the other (decision 13). */
+/** Failures elsewhere fence neither from the other (decision 13). */
 export interface Pair {
   readonly host: string;
   readonly home: string;
 }
 
-/** The first power failure, or fault of a cable; Infinity: there was none, and nothing may be lost (C-09). */
+/** Infinity: there was none, and nothing may be lost (C-09). */
 export function firstFault(run: Faulty): Time {
   return Math.min(Infinity, ...faultSpans(run).map(({ from }) => from));
 }
 
 /**
- * All faults. @param pair only those that may part these two: not what concerns other hosts alone, as a lease is of a
- * pair of cards (decision 13). Switches, and cables between them, are of all pairs.
+ * @param pair only faults that may part these two, as a lease is of a pair of cards (decision 13).
+ * Switches, and cables between them, are of all pairs.
  */
 export function faultSpans({ lives, plan }: Faulty, pair?: Pair): FaultSpan[] {
   const kinds = new Map(plan.nodes.map(({ name, kind }) => [name, kind]));
-  /** The host of a host or of a card; undefined: a switch. */
+  /** Of a host or of a card; undefined: a switch. */
   const hostOf = (node: string) => {
     const kind = kinds.get(node);
     if (kind === "switch") return undefined;
@@ -57,7 +57,10 @@ export function faultSpans({ lives, plan }: Faulty, pair?: Pair): FaultSpan[] {
   return [...power, ...cables];
 }
 
-/** A heal ends all earlier faults of its cable, in its direction; a fault of both ends with the later of both. */
+/**
+ * A heal ends all earlier faults of its cable, in its direction; a fault of both ends with the
+ * later of both.
+ */
 function endOf(
   { cable, at, until = Infinity, direction }: LinkFaultPlan,
   all: readonly LinkFaultPlan[],

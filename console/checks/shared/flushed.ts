@@ -11,7 +11,7 @@ import { type Access, type Region, sharedAccessSteps } from "./accesses.ts";
 import { isEqual, LINE_BYTES, sumOf } from "./line_content.ts";
 
 /**
- * The writes, in the order of their begins.
+ * In the order of their begins.
  * @param lives of all nodes: a flush after home's return does not cover stores before its failure.
  */
 export function flushedWrites(
@@ -21,7 +21,6 @@ export function flushedWrites(
   return drained(flushedWriteSteps(notes, lives));
 }
 
-/** The same, in steps. */
 export function* flushedWriteSteps(
   notes: readonly TimedRecord[],
   lives: Lives["lives"],
@@ -59,10 +58,7 @@ export function* writesOf(
   return writes;
 }
 
-/**
- * The bytes that an access writes to its region in SCM, or may have written, by the knowledge of its end; without a
- * promise.
- */
+/** The bytes that an access writes to its region in SCM, or may have written, without a promise. */
 export function writeOf({ home, at }: RegionRecord, access: Access): NotedWrite | undefined {
   const bytes = at === undefined ? undefined : writtenBy(access);
   if (at === undefined || bytes === undefined) return undefined;
@@ -74,14 +70,13 @@ export function writeOf({ home, at }: RegionRecord, access: Access): NotedWrite 
 }
 
 /**
- * Flushes by their extent, each list in the order of their ends: a line's whole, and other bytes of it by word, so
- * that no flush is examined for a word that it does not touch.
+ * By extent, in the order of ends: flushes of a whole line, and of other bytes by word, so that no
+ * flush is examined for a word that it does not touch.
  */
 class FlushPlaces {
   readonly #lines = new Map<number, Access[]>();
   readonly #words = new Map<number, Access[]>();
 
-  /** @param flush has ended behind those before. */
   add(flush: Access): void {
     const { offset: from, length } = flush.note, to = from + length;
     for (let line = down(from, LINE_BYTES); line < to; line += LINE_BYTES) {
@@ -96,7 +91,6 @@ class FlushPlaces {
     }
   }
 
-  /** The first one to end that began after `done` and covers a byte. */
   first(covered: number, done: Instant): Access | undefined {
     const own = [
       this.#lines.get(down(covered, LINE_BYTES)),
@@ -116,7 +110,6 @@ function addTo(all: Map<number, Access[]>, place: number, flush: Access): void {
   else own.push(flush);
 }
 
-/** When flushes that began after `done` have covered bytes [from, to), each line by one of them. */
 function coveredAt(
   places: FlushPlaces,
   { from, to, done, lives }: {
@@ -142,12 +135,11 @@ function coveredAt(
   return last;
 }
 
-/** The first of flushes in the order of their end that began after `done` and covers a byte. */
 function firstFlush(
   flushes: readonly Access[],
   { covered, done }: { readonly covered: number; readonly done: Instant },
 ): Access | undefined {
-  // A flush that began after it has ended after it; those under way by then are as many as cores.
+  // A flush that began after it has ended after it; as many as cores were under way by then.
   const first = firstPlace(flushes.length, (i) => flushes[i]!.ended!.at.order > done.order);
   for (let i = first; i < flushes.length; i++) {
     const { note: { offset, length }, began } = flushes[i]!;
@@ -156,7 +148,6 @@ function firstFlush(
   return undefined;
 }
 
-/** The bytes that an access wrote, or may have written; undefined where it wrote none, or they are unknown. */
 function writtenBy({ note, ended }: Access): Uint8Array | undefined {
   const { op, bytes, compare } = note;
   if (ended?.note.result === "refused") return undefined;
@@ -188,7 +179,7 @@ export function* unknownUnits(
   return byHome;
 }
 
-/** An access may have changed memory without a record of the change: a sum without its old value. */
+/** An `add` without its old value is a change without a record. */
 export function isUnknown({ note: { op }, ended }: Access): boolean {
   return op === "add" && ended?.note.bytes === undefined && ended?.note.result !== "refused";
 }

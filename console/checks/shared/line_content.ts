@@ -1,52 +1,49 @@
 /**
- * Possible contents of a region's line, and the effect of an access on them: bytes, and the knowledge of each. Read
- * `line_order.ts` for the orders in which accesses are tried.
+ * Possible contents of a region's line, and the effect of an access on them: bytes, and the
+ * knowledge of each.
  */
 import { areEqual } from "../../base/bytes.ts";
 
 export const LINE_BYTES = 64;
 const WORD_BYTES = 8;
 
-/** A word of the line may have these bytes, from `at` in the line on: at most to the word's end. */
+/**
+ * True if a word of the line may have these bytes, from `at` in the line on, at most to the word's
+ * end.
+ */
 export type MayHave = (at: number, bytes: Uint8Array) => boolean;
 
-/** An access, as far as it is about this line. */
 export interface LineOp {
   readonly name: string;
   readonly op: "load" | "store" | "add" | "compare-swap" | "lose";
   /** Bytes [from, from + length) of the line. */
   readonly from: number;
   readonly length: number;
-  /** Of `store`, `add` and `compare-swap`: see `AccessRecord`. */
   readonly bytes?: Uint8Array | undefined;
   readonly compare?: Uint8Array | undefined;
   /** A load's result, or an atomic's old value; undefined: its program does not know. */
   readonly seen?: Uint8Array | undefined;
-  /** The program was told that the bytes are lost. */
   readonly isLost?: boolean;
   /** For `lose`: it may be wrong. */
   readonly isPossible?: boolean;
 }
 
-/** State of a byte: persistent content at home's power failure; known; anything. */
+/** State of a byte; `PERSISTENT`: as at home's power failure. */
 const PERSISTENT = 0, KNOWN = 1, ANYTHING = 2;
 
-/** A line's content; `known` has the state of each byte. */
 interface Bytes {
   readonly bytes: Uint8Array;
   readonly known: Uint8Array;
 }
 
-/** Null: the content is lost. Contents that are alike have one {@link keyOf}. */
+/** Null: lost. Equal contents have one {@link keyOf}. */
 export type Content = Bytes | null;
 
-/** The initial content of a region. */
 export const ZEROS: Content = {
   bytes: new Uint8Array(LINE_BYTES),
   known: new Uint8Array(LINE_BYTES).fill(KNOWN),
 };
 
-/** After a power failure of home: the persistent content. */
 export const UNSEEN: Bytes = {
   bytes: new Uint8Array(LINE_BYTES),
   known: new Uint8Array(LINE_BYTES).fill(PERSISTENT),
@@ -78,7 +75,10 @@ function isKnown({ known }: Bytes, { from, length }: Pick<LineOp, "from" | "leng
   return true;
 }
 
-/** The access can be done now, and changes nothing known: a load, or a swap that finds another value. */
+/**
+ * True if it can be done now, and changes nothing known: a load, or a swap that finds another
+ * value.
+ */
 export function isPlainRead(content: Content, op: LineOp): boolean {
   if (content === null || op.seen === undefined || op.isLost === true) return false;
   const isRead = op.op === "load" || (op.op === "compare-swap" && !isEqual(op.seen, op.compare));
@@ -87,7 +87,7 @@ export function isPlainRead(content: Content, op: LineOp): boolean {
   return op.seen.every((byte, i) => byte === bytes[op.from + i]);
 }
 
-/** The content after an access with its result; undefined where it cannot have that result. */
+/** Undefined where the access cannot have its result. */
 export function contentAfter(content: Content, op: LineOp, mayHave: MayHave): Content | undefined {
   // The line may be lost by then: a later report counts from its time on.
   if (op.op === "lose" || op.isLost === true) return null;
@@ -106,7 +106,6 @@ export function contentAfter(content: Content, op: LineOp, mayHave: MayHave): Co
   }
 }
 
-/** The content, given that these bytes were seen in it: unknown ones become known. */
 function bound(
   content: Bytes,
   { from, seen, mayHave }: {
@@ -144,7 +143,6 @@ function stored(
   return after;
 }
 
-/** An atomic's effect on the content: its old value is bound already, where its program knows it. */
 function changed(
   content: Bytes,
   { op, from, bytes, compare }: LineOp,
@@ -163,7 +161,7 @@ function changed(
   return stored(content, { at: from, bytes: sumOf(old, bytes) });
 }
 
-/** The sum of two words, little-endian, modulo 2⁶⁴. */
+/** Words are little-endian; modulo 2⁶⁴. */
 export function sumOf(x: Uint8Array, y: Uint8Array): Uint8Array {
   const word = (bytes: Uint8Array) =>
     new DataView(bytes.buffer, bytes.byteOffset, WORD_BYTES).getBigUint64(0, true);

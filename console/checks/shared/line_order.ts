@@ -1,20 +1,20 @@
 /**
- * Checks that the accesses to one line can have happened one after the other, each at an instant between its begin
- * and its end, so that every load returns the last store (C-09): linearizability, which holds for a rack where it
- * holds for each line (Herlihy and Wing, "Linearizability", TOPLAS 12(3), 1990, theorem 1). All orders of accesses
- * that overlap in time are kept as *ways*, and each end leaves those in which its access is done: just-in-time
- * linearization (Lowe, "Testing for linearizability", CCPE 29(4), 2017). A way that allows no more than another one
- * is left out:
+ * Checks that the accesses to one line can have happened one after the other, each at an instant
+ * between its begin and its end, so that every load returns the last store (C-09): linearizability,
+ * which holds for a rack where it holds for each line (Herlihy and Wing, "Linearizability", TOPLAS
+ * 12(3), 1990, theorem 1). All orders of accesses that overlap in time are kept as *ways*, and each
+ * end leaves those in which its access is done: just-in-time linearization (Lowe, "Testing for
+ * linearizability", CCPE 29(4), 2017). A way that allows no more than another one is left out:
  *
- * - a load whose value is present is done at once, as doing it later allows no more;
- * - an access that need not happen, as its program received no result, is better left open than done;
- * - a store under way when another one covers all its bytes may have been done just before that one: it need not
- *   happen any more, either;
+ * - a load whose value is present is done at once;
+ * - an access that need not happen, as its program received no result, is better left open than
+ *   done;
+ * - a store under way when another one covers all its bytes may have been done just before that
+ *   one: it need not happen any more;
  * - accesses that share no byte, and none with an access in between, have no order.
  *
- * So atomics that return their old values have one way, and n stores of the same bytes have n.
- *
- * A line whose last value is gone is *lost* (decision 13): loads report it, and a store to the whole line ends that.
+ * A line whose last value is gone is *lost* (decision 13): loads report it, and a store to the
+ * whole line ends that.
  */
 import type { Steps } from "../run_record.ts";
 import {
@@ -37,30 +37,27 @@ export type LineEvent =
   | { readonly kind: "restart"; readonly mayHave: MayHave };
 
 export interface LineVerdict {
-  /** The first access that no order allows, and the contents that the line can have had then. */
+  /** `op`: no order allows it; `mayBe`: contents that the line can have had then. */
   readonly wrong?: { readonly op: LineOp; readonly mayBe: readonly string[] };
-  /** Too many accesses were under way at once: the rest of the line's accesses are not judged. */
+  /** From `op` on: too many accesses were under way at once. */
   readonly unchecked?: { readonly op: LineOp; readonly why: string };
 }
 
-/** Accesses under way at a time, ways in which they can have been done, and steps from one end to the next. */
 const LIMITS = { open: 256, ways: 4_096, steps: 50_000 } as const;
 
-/** One history of the open accesses: a bit for each. */
 interface Way {
   readonly content: Content;
   readonly done: bigint;
-  /** The access is not done, and need not happen by its end: see the file's comment. */
+  /** Not done, and need not happen by its end: see the file's comment. */
   readonly free: bigint;
 }
 
 interface Open {
   readonly op: LineOp;
   readonly bit: bigint;
-  /** Its bytes: all of them where it finds or makes the line lost. */
   readonly from: number;
   readonly to: number;
-  /** Its end is unknown. Of those with equal effect on the bytes, the lower place is tried first. */
+  /** Of endless ones with equal effect, the lower place is tried first. */
   isEndless: boolean;
   readonly kind: string;
 }
@@ -81,7 +78,6 @@ export function* lineSteps(events: Iterable<LineEvent>): Steps<LineVerdict> {
 class Line {
   readonly #ended: ReadonlySet<LineOp>;
   readonly #open: (Open | undefined)[] = [];
-  /** Accesses under way at home's power failure, done before it or after it. */
   readonly #met = new Set<LineOp>();
   #ways: readonly Way[] = [{ content: ZEROS, done: 0n, free: 0n }];
   #mayHave: MayHave = () => true;
@@ -120,7 +116,10 @@ class Line {
     return undefined;
   }
 
-  /** Accesses under way may be done after the restart, and need not be: their effect may be in the content. */
+  /**
+   * Accesses under way may be done after the restart, and need not be: their effect may be in the
+   * content.
+   */
   #restart(mayHave: MayHave): undefined {
     this.#mayHave = mayHave;
     let free = 0n;
@@ -167,7 +166,6 @@ class Line {
     return undefined;
   }
 
-  /** The open accesses whose order with this one matters: all that share bytes with it, or with one of them. */
   #around(own: Open): Open[] {
     const found = [own];
     const left = new Set(this.#open.filter((open) => open !== undefined && open !== own));
@@ -181,7 +179,7 @@ class Line {
     return found;
   }
 
-  /** An access like this one is before it in the order of places: their order makes no difference. */
+  /** Of like accesses the order makes no difference: the one in the lower place is before. */
   #isTwin({ done }: Way, { op, kind, isEndless }: Open): boolean {
     if (!isEndless) return false;
     for (const open of this.#open) {
@@ -191,7 +189,6 @@ class Line {
     return false;
   }
 
-  /** The way on which the access is done next; undefined where it cannot have returned its result. */
   #after({ content, done, free }: Way, { op, bit, from, to }: Open): Way | undefined {
     const after = contentAfter(content, op, this.#mayHave);
     if (after === undefined) return undefined;
@@ -215,12 +212,10 @@ class Line {
   }
 }
 
-/** Ways of which none allows all that another one does. */
 class Ways {
   readonly #byContent = new Map<string, Way[]>();
   size = 0;
 
-  /** @returns true if it allows something that those before do not. */
   add(way: Way): boolean {
     const key = keyOf(way.content);
     const alike = this.#byContent.get(key) ?? [];
@@ -237,7 +232,6 @@ class Ways {
   }
 }
 
-/** Of two ways to one content: the first one allows whatever the second does. */
 function allows(one: Way, other: Way): boolean {
   return (other.free & ~one.free) === 0n && ((one.done ^ other.done) & ~one.free) === 0n;
 }

@@ -24,7 +24,6 @@ export const loads = checkerOf({
   steps: checkLoads,
 });
 
-/** Includes those of verbs. */
 function allAccessesIn({ notes }: RunRecord): number {
   return notes.filter(({ note }) => note.kind === "access").length;
 }
@@ -63,11 +62,11 @@ function textOf({ wrong, unchecked }: LineVerdict): string | undefined {
 interface Placed {
   readonly event: LineEvent;
   readonly time: Time;
-  /** At one instant: a node's begins that follow an end of its own come after other nodes' begins. */
+  /** At one instant, begins that follow an end of their node come after other nodes' begins. */
   readonly phase: number;
 }
 
-/** The events of each line, in time: begins before ends of the same instant, as they may have overlapped. */
+/** By time: begins before ends of the same instant, as they may have overlapped. */
 function* linesOf(run: RunRecord, region: Region): Steps<Map<number, LineEvent[]>> {
   const placed = new Map<number, Placed[]>();
   const add = (line: number, event: LineEvent, { time, phase }: Omit<Placed, "event">) => {
@@ -122,8 +121,8 @@ function* linesOf(run: RunRecord, region: Region): Steps<Map<number, LineEvent[]
 }
 
 /**
- * When home serves again, if its power has returned and it does not serve at `at`. A loss that it reports by then
- * counts from its first answer on.
+ * When home serves again, if its power has returned and it does not serve at `at`. A loss that it
+ * reports by then counts from its first answer on.
  */
 function opensAfter(
   run: RunRecord,
@@ -136,8 +135,8 @@ function opensAfter(
 }
 
 /**
- * From when on bytes may have been lost that are reported at `at`: from the first fault on, in home's life. In a later
- * life from when home serves: by then the line is as it was persistent, whatever was lost before.
+ * Bytes that are reported lost at `at` may have been lost from the first fault on, in home's life;
+ * in a later life from when home serves, as the line is persistent by then.
  */
 function lossFrom(
   run: RunRecord,
@@ -151,7 +150,6 @@ function lossFrom(
   return Math.min(Math.max(faultAt, opensAt), at);
 }
 
-/** By the order of a note: whole numbers for begins, and half of one more for ends. */
 function* phasesOf(accesses: readonly Access[]): Steps<ReadonlyMap<number, number>> {
   const all: { readonly at: Instant; readonly isEnd: boolean }[] = [];
   yield* inSteps(accesses, ({ began, ended }) => {
@@ -176,8 +174,8 @@ function lineOf(offset: number): number {
 }
 
 /**
- * An access by its effect on each of its lines, with a flag for those that are done by its end for sure. One that has
- * no effect and saw nothing is left out.
+ * By line, with a flag if surely done by its end. An access that has no effect and saw nothing is
+ * left out.
  */
 function* piecesOf(
   access: Access,
@@ -211,7 +209,6 @@ function* piecesOf(
   }
 }
 
-/** By byte of a region and its value: when the last access that saw it has ended. */
 type SeenBytes = ReadonlyMap<number, Time>;
 
 function seenKey(offset: number, byte: number): number {
@@ -235,7 +232,7 @@ function* seenBytes(accesses: readonly Access[]): Steps<SeenBytes> {
   return seenAt;
 }
 
-/** An access has seen a byte of a store that may not have been done; otherwise the store makes no difference. */
+/** A store that may not have been done matters only if its bytes are seen. */
 function isEverSeen({ note: { offset, bytes }, began }: Access, seenAt: SeenBytes): boolean {
   return bytes?.some((byte, i) => (seenAt.get(seenKey(offset + i, byte)) ?? -1) >= began.time) ===
     true;

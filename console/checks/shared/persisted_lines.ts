@@ -1,11 +1,11 @@
 /**
- * What a line of a region may have after home's power has failed: by the promises of flushes, as SCM keeps them.
+ * Contents that a line of a region may have after home's power has failed, by the promises of
+ * flushes (P-41).
  *
- * Each line asks at each failure, so neither all notes nor all writes to a word are looked at again for each. Of a word
- * only those count that may be above its latest promises: a failure takes as long as there were writes to the word since
- * these, and accesses that were then under way, or were never answered. Where nothing is flushed that is all of them, and
- * the time the number of failures times that of writes to one word, with as little for each as a comparison
- * (row (x) of `scripts/bench`).
+ * Of a word only those writes count that may be above its latest promises: a failure takes as long
+ * as there were writes to the word since these, and accesses that were then under way, or were
+ * never answered. Where nothing is flushed that is all of them: the number of failures times that
+ * of writes to one word (row (x) of `scripts/bench`).
  */
 import type { Time } from "../../../fabric/base/time.ts";
 import { drained, type RunRecord } from "../run_record.ts";
@@ -26,8 +26,8 @@ import { isUnknown, writeOf, writesOf } from "./flushed.ts";
 import { LINE_BYTES, type MayHave } from "./line_content.ts";
 
 /**
- * Bytes of the line that may be found after a power failure of home at `at`. DRAM, and words with an unknown change,
- * may have any content.
+ * Bytes of the line that may be found after a power failure of home at `at`. DRAM, and words with
+ * an unknown change, may have any content.
  */
 export function mayHaveOf(
   run: Pick<RunRecord, "notes" | "lives">,
@@ -51,22 +51,18 @@ export function mayHaveOf(
 
 const EMPTY: WriteOrder = { promised: [], behind: [[]] };
 
-/** An access that may have written a word, with its final content. */
 interface Touch {
   readonly access: Access;
   readonly region: Region;
   readonly write: NotedWrite | undefined;
 }
 
-/** One word of home's SCM: the effects of accesses before an instant. */
 class Word {
   readonly #unit: number;
-  /** In the order of their begins. */
   readonly #touches: Touch[] = [];
-  /** By touch: when the last of those up to it had its answer; those without one are apart. */
+  /** By touch: when the last of those up to it had its answer. */
   readonly #answeredBy: Time[] = [];
   readonly #unanswered: Touch[] = [];
-  /** By touch: the end of the interval in which an unknown change may have been made to the word. */
   readonly #unknownUntil: Time[] = [];
   #last: { readonly at: Time; readonly found: WriteOrder | "unknown" } | undefined;
 
@@ -89,7 +85,7 @@ class Word {
     this.#unknownUntil.push(Math.max(this.#unknownUntil.at(-1) ?? -1, until));
   }
 
-  /** The writes that count, as they stood at an instant; `unknown`: any content is possible. */
+  /** `unknown`: any content is possible. */
   at(at: Time): WriteOrder | "unknown" {
     if (this.#last?.at !== at) this.#last = { at, found: this.#orderAt(at) };
     return this.#last.found;
@@ -100,7 +96,6 @@ class Word {
       this.#touches.length,
       (i) => this.#touches[i]!.access.began.time >= at,
     );
-    // An answer at that instant does not count.
     if (count > 0 && this.#unknownUntil[count - 1]! >= at) return "unknown";
     const writes: NotedWrite[] = [], seen = new Set<Touch>();
     let covered = 0, floor: NotedWrite | undefined;
@@ -108,7 +103,7 @@ class Word {
       const write = asOf(touch, at);
       seen.add(touch);
       if (write === undefined) return;
-      // Below a promise that is below others which have all of the word, nothing shows.
+      // Nothing shows below a promise that is below others which have all of the word.
       if (floor !== undefined && write.visible && isBefore(write.visible, floor.issued)) return;
       writes.push(write);
       if (floor !== undefined || write.promised === undefined) return;
@@ -127,7 +122,6 @@ class Word {
   }
 }
 
-/** The part of a touch that was written by an instant at which home's power failed. */
 function asOf({ access, region: { record }, write }: Touch, at: Time): NotedWrite | undefined {
   if (access.ended !== undefined && access.ended.at.time >= at) {
     return writeOf(record, { ...access, ended: undefined });
@@ -138,7 +132,6 @@ function asOf({ access, region: { record }, write }: Touch, at: Time): NotedWrit
 
 type Homes = ReadonlyMap<string, ReadonlyMap<number, Word>>;
 
-/** By notes of a run, which each line and each failure asks for: by home, the words that accesses have touched. */
 const HOMES = new WeakMap<RunRecord["notes"], { readonly count: number; readonly homes: Homes }>();
 
 function homesOf({ notes, lives }: Pick<RunRecord, "notes" | "lives">): Homes {

@@ -1,6 +1,6 @@
 /**
- * C-09 with decision 9, fair service: of the requests for a line that home's card has taken, none is passed over by those
- * that came later. So no number of verbs, or of other hosts' accesses, holds a host up beyond its lease.
+ * C-09 with decision 9, fair service: of the requests for a line that home's card has taken, none
+ * is passed over by later ones. So nothing holds a host up beyond its lease.
  */
 import type { LineTurnRecord } from "../../../fabric/audit.ts";
 import { PASSES_MAX } from "../../../fabric/coherence/home_card_state.ts";
@@ -32,12 +32,10 @@ interface Waiting {
 
 function* checkTurns(run: RunRecord): CheckSteps {
   const findings: Finding[] = [];
-  /** By card, its life, region and line. */
   const queues = new Map<string, Waiting[]>();
   yield* inSteps(run.notes, ({ time, node, note }) => {
     if (note.kind !== "line-turn") return undefined;
-    // A card that has lost its power has lost its accepted requests. One that is reset with its host has dropped
-    // them.
+    // A card without power loses accepted requests; one that is reset with its host drops them.
     const key = `${node} ${lifeAt(run, node, time)} ${note.region} ${note.line}`;
     const queue = queues.get(key) ?? [];
     queues.set(key, queue);

@@ -1,4 +1,7 @@
-/** C-09: a line has a single writer or many readers, at each instant, by the states that caches noted. */
+/**
+ * C-09: a line has a single writer or many readers, at each instant, by the states that caches
+ * noted.
+ */
 import type { LineStateRecord } from "../../../fabric/audit.ts";
 import type { Time } from "../../../fabric/base/time.ts";
 import { countOf, type Finding, FINDINGS_MAX } from "../finding.ts";
@@ -37,7 +40,7 @@ function* checkStates(run: RunRecord): CheckSteps {
   yield* inSteps(run.notes, ({ time, node, note }) => {
     if (note.kind === "line-state") changes.push({ time, node, note });
   });
-  // A power failure comes before everything else at its instant: `sort` keeps the order.
+  // A power failure comes first at its instant: `sort` keeps the order.
   changes.sort((x, y) => x.time - y.time);
   const findings: Finding[] = (yield* uncheckedLines(run)).map((text) => ({ text }));
   if (findings.length >= FINDINGS_MAX) return findings.slice(0, FINDINGS_MAX);
@@ -56,8 +59,8 @@ function* checkStates(run: RunRecord): CheckSteps {
 }
 
 /**
- * Lines of which loads or stores were done and no cache noted a state: each of them needs one (C-05), so the notes of
- * this run are not whole, and nothing can be said of the line.
+ * Lines of which loads or stores were done and no cache noted a state: each access needs one
+ * (C-05), so the notes are not whole, and say nothing of the line.
  */
 function* uncheckedLines({ notes }: RunRecord): Steps<string[]> {
   const known = new Set<string>();
@@ -82,11 +85,8 @@ function* uncheckedLines({ notes }: RunRecord): Steps<string[]> {
 }
 
 class Lines {
-  /** By line, then by cache: states other than I. */
   readonly #states = new Map<string, Map<string, "M" | "E" | "S">>();
-  /** By node: its caches, each with a line that it has had since its last power failure. */
   readonly #ofNode = new Map<string, (readonly [line: string, cache: string])[]>();
-  /** Lines that have changed since the last look. */
   readonly #changed = new Set<string>();
 
   see({ node, note }: Change): void {

@@ -1,8 +1,8 @@
 /**
- * Checks store buffers against x86-TSO (Sewell et al., CACM 53(7), 2010; `memory: tso`), by the notes of cores:
- * stores leave in the order in which they came; a load has its bytes from the newest store to them in its own core's
- * buffer, or from memory where there is none; fences and atomics find the buffer empty. `line_order.ts` then judges
- * the order in which stores leave, as that is the order in which others see them.
+ * Checks store buffers against x86-TSO (Sewell et al., CACM 53(7), 2010; `memory: tso`), by the
+ * notes of cores: stores leave in the order in which they came; a load has its bytes from the
+ * newest store to them in its own core's buffer, else from memory; fences and atomics find the
+ * buffer empty. `line_order.ts` judges the order in which stores leave.
  */
 import type { AccessRecord, BufferedRecord } from "../../../fabric/audit.ts";
 import { isEqual, LINE_BYTES } from "./line_content.ts";
@@ -11,7 +11,9 @@ import { inSteps, type RunRecord, type Steps } from "../run_record.ts";
 interface Held {
   readonly note: BufferedRecord;
   readonly by: string;
-  /** It is leaving, by the access with this number; and whether the card has refused that, which may be tried again. */
+  /**
+   * It is leaving by the access with this number; if the card refuses that, it may be tried again.
+   */
   leaving: number | undefined;
   isRefused: boolean;
 }
@@ -95,7 +97,6 @@ export function* wrongBuffers({ notes, lives, until }: RunRecord): Steps<string[
   return wrong;
 }
 
-/** The error of an access that bypasses a buffer; undefined where it may. */
 function pastBuffer(held: readonly Held[], note: AccessRecord, by: string): string | undefined {
   const name = `${note.op} ${note.id} of ${by}`;
   switch (note.op) {

@@ -4,12 +4,10 @@ import { type Cell, WORD_BYTES } from "../choices.ts";
 import { LINE_BYTES } from "../history.ts";
 import type { Coverage } from "./ways.ts";
 
-/** The same coverage at several instants. */
 export interface Covered extends Coverage {
   readonly instants: number;
 }
 
-/** Counts instants by what was covered at them. */
 export class CoverageCount {
   readonly #covered = new Map<string, Covered>();
 
@@ -34,7 +32,6 @@ export class CoverageCount {
     }
   }
 
-  /** The weakest first. */
   all(): readonly Covered[] {
     return [...this.#covered.values()].sort(byStrength);
   }
@@ -52,7 +49,7 @@ export function unitOf(cells: readonly Pick<Cell, "length">[]): Coverage["unit"]
 
 const NUMBERS = { 2: "two", 3: "three", 4: "four" } as const;
 
-/** "at 3 instants every three of 512 words in every combination, …". */
+/** `at 3 instants every three of 512 words in every combination, …` */
 export function coveredText({ instants, cells, unit, strength, inOrder, aside }: Covered): string {
   const all = `${cells} ${unit}`;
   const parts = [

@@ -13,17 +13,14 @@
 import { assert } from "../../../fabric/base/assert.ts";
 import { rngFor } from "../../../fabric/base/rng.ts";
 
-/** One value of each factor. */
 export type Row = ArrayLike<number>;
 
 export const STRENGTHS = [2, 3, 4] as const;
 export type Strength = typeof STRENGTHS[number];
 
-/** Factors with more combinations of values are folded. */
 const UNFOLDED_MAX = 40_000;
-/** Limit of combinations times the least number of rows for a greedy search: a second or so. */
+/** Combinations × rows for which the greedy search takes a second or so. */
 const WORK_MAX = 4_000_000;
-/** Rows that the greedy search draws, to take the best: fewer where each takes longer. */
 const CANDIDATES = { least: 3, most: 24, combinations: 400_000 } as const;
 const FOLDINGS_MAX = 3;
 
@@ -67,7 +64,6 @@ function combinationsOf(levels: readonly number[], strength: number): number {
   return sums[Math.min(strength, levels.length)]!;
 }
 
-/** Many factors on few columns: see the head of the file. */
 function folded(levels: readonly number[], strength: Strength, most: number) {
   const found = foldingsOf(levels, strength).flatMap((folding) => {
     const base = greedy(folding.columns, strength, Math.floor(most / folding.points));
@@ -94,7 +90,6 @@ function folded(levels: readonly number[], strength: Strength, most: number) {
 interface Folding {
   readonly prime: number;
   readonly points: number;
-  /** Factors that are folded onto `prime` columns, and those with columns of their own behind these. */
   readonly narrow: readonly number[];
   readonly wide: readonly number[];
   readonly columns: readonly number[];
@@ -142,11 +137,9 @@ function primeFrom(least: number): number {
   }
 }
 
-/** Arrays of few columns by their arguments: they are used again at every instant. */
 const known = new Map<string, readonly Row[]>();
 const KNOWN_MAX = 256;
 
-/** @returns undefined where it takes more than `most` rows, or too long. */
 function greedy(levels: readonly number[], strength: Strength, most: number) {
   const key = `${strength} ${levels}`;
   let rows = known.get(key);
@@ -164,12 +157,9 @@ const NO_VALUE = -1;
 /** AETG: each row is the best of several, which begin with a combination that is missing. */
 class Greedy {
   readonly #levels: readonly number[];
-  /** Sets of columns, ascending. */
   readonly #sets: readonly (readonly number[])[];
-  /** By set: where its combinations begin in {@link #isMissing}. */
   readonly #begins: readonly number[];
   readonly #isMissing: Uint8Array;
-  /** By column: the sets that contain it. */
   readonly #setsOf: readonly (readonly number[])[];
   readonly #rng = rngFor(1, "covering array");
   #missing: number;
@@ -243,14 +233,12 @@ class Greedy {
     row[column] = best[this.#rng.below(best.length)]!;
   }
 
-  /** Place of the row's combination for a set. */
   #at(set: number, row: ArrayLike<number>): number {
     let at = 0;
     for (const column of this.#sets[set]!) at = at * this.#levels[column]! + row[column]!;
     return this.#begins[set]! + at;
   }
 
-  /** The first missing combination of a set; -1 where there is none. */
   #missingIn(set: number): number {
     const begin = this.#begins[set]!, end = this.#begins[set + 1] ?? this.#isMissing.length;
     return this.#isMissing.subarray(begin, end).indexOf(1);

@@ -8,27 +8,23 @@ import { unitOf } from "./coverage.ts";
 import type { Row } from "./covering_array.ts";
 import { type Coverage, NOTHING_COVERED, phasesOf } from "./ways.ts";
 
-/** Choices of a run, in the order of its reads. */
 export type Trail = ReadonlyMap<Cell, number>;
 
 export interface PathsDone {
   readonly paths: number;
   /** Coverage, where there were more ways than could be tried; undefined: all ways were tried. */
   readonly coverage: Coverage | undefined;
-  /** Choices of the run that returned true. */
   readonly ended: Trail | undefined;
 }
 
-/** Runs code whose reads find the choices of a picker; true ends the search. */
 type Run = (pick: Picker, trail: Trail) => boolean;
 
-/** The same for long runs: it yields where the search may be given up. */
 type LongRun = (pick: Picker, trail: Trail) => Generator<undefined, boolean>;
 
 /**
  * Runs `run` for every way to decide its reads, or for those that cover them.
- * @param options.most number of ways up to which all are run, one after the other;
- *   if there are more, the number of ways that cover the reads.
+ * @param options.most number of ways up to which all are run; if there are more, the number of ways
+ * that cover the reads.
  * @param run is called with the picker, and the choices that it makes; true ends it.
  */
 export function forEachPath(options: { readonly most: number }, run: Run): PathsDone {
@@ -38,7 +34,7 @@ export function forEachPath(options: { readonly most: number }, run: Run): Paths
   }));
 }
 
-/** The result of the steps, run to their end. */
+/** Runs the steps to their end. */
 export function toItsEnd<T>(steps: Generator<undefined, T>): T {
   for (;;) {
     const { done, value } = steps.next();
@@ -77,10 +73,8 @@ export function* stepsThroughPaths(
   return found(yield* cover(paths, most));
 }
 
-/** Runs, and all cells that any of them has read. */
 class Paths {
   readonly #run: LongRun;
-  /** In the order of the first read. */
   readonly seen = new Map<Cell, number>();
   count = 0;
   ended: Trail | undefined;
@@ -89,7 +83,6 @@ class Paths {
     this.#run = run;
   }
 
-  /** @param choose `place`: the number of cells that the run has read before this one. */
   *go(choose: (cell: Cell, place: number) => number): Generator<undefined, Trail> {
     const trail = new Map<Cell, number>();
     const ends = yield* this.#run((cell) => {
@@ -136,12 +129,9 @@ function* cover(paths: Paths, most: number): Generator<undefined, Coverage> {
   }
 }
 
-/** Identifies rows, whatever their cells. */
 interface Placing {
-  /** By cell: its column in a row; by place in the order of {@link Paths.seen}, the same. */
   readonly columns: ReadonlyMap<Cell, number>;
   readonly columnAt: readonly number[];
-  /** Bits that tell the alternatives of any cell apart. */
   readonly bits: number;
 }
 
@@ -152,7 +142,6 @@ function placingOf(seen: ReadonlyMap<Cell, number>, cells: readonly Cell[]): Pla
   return { columns, columnAt, bits: 32 - Math.clz32(most - 1) };
 }
 
-/** At most `left` of these rows were not tried. */
 function areFew(
   rows: Iterable<Row> = [],
   { done, placing, left }: {
@@ -175,8 +164,8 @@ const CHUNK = 8192;
 const UNIT_BITS = 16;
 
 /**
- * A row as text, in the order of {@link Paths.seen}. A cell that is seen later was found durable until then, so this
- * is also the key of a row that has it durable: durable cells at the end are left out.
+ * A row in the order of {@link Paths.seen}. A cell that is seen later was found durable until then:
+ * durable cells at the end are left out, so rows with and without it have one key.
  */
 function keyOf(row: Row, { columnAt, bits }: Placing): string {
   const end = columnAt.findLastIndex((column) => row[column] !== 0) + 1;
@@ -198,12 +187,10 @@ function byArrival(x: Cell, y: Cell): number {
   return x.at - y.at || x.from - y.from;
 }
 
-/** The number of ways to find the cells of a trail, if every run reads all of them. */
 function waysOf(trail: Trail): number {
   return [...trail.keys()].reduce((ways, { alternatives }) => ways * alternatives.length, 1);
 }
 
-/** The first choices of the next way after a trail; all others are 0. Undefined after the last way. */
 function nextPrefix(trail: Trail): number[] | undefined {
   const picks = [...trail.values()];
   const last = [...trail].findLastIndex(([{ alternatives }, i]) => i + 1 < alternatives.length);

@@ -8,9 +8,11 @@
 import type { Cell } from "../choices.ts";
 import { coveringArray, type Row, type Strength, STRENGTHS } from "./covering_array.ts";
 
-/** Which ways to find memory were tried, where it was not every way. */
+/** Which ways to find memory were tried, where not all were. */
 export interface Coverage {
-  /** Cells that were read in any of them, and their kind: torn words, lines of the cache, or both. */
+  /**
+   * Cells that were read in any of them, and their kind: torn words, lines of the cache, or both.
+   */
   readonly cells: number;
   readonly unit: "words" | "lines" | "pieces";
   /** Any so many cells were found in every combination of their contents; 0: not even each in each content. */
@@ -21,12 +23,10 @@ export interface Coverage {
   readonly aside: 0 | 1 | 2;
 }
 
-/** The coverage, of cells of any kind. */
 type Extent = Omit<Coverage, "cells" | "unit">;
 
 export const NOTHING_COVERED: Extent = { strength: 0, inOrder: false, aside: 0 };
 
-/** Rows that belong together, and the coverage once all of them were tried. */
 export interface Phase {
   readonly covers: Partial<Extent>;
   /** @returns undefined where there are more than `most`. */
@@ -62,7 +62,6 @@ export function phasesOf(cells: readonly Pick<Cell, "alternatives">[]): readonly
   ];
 }
 
-/** The first cells present and the others missing; the last ones present and the others missing. */
 function* inOrder(levels: readonly number[]): Generator<Row> {
   for (let count = 0; count <= levels.length; count++) {
     yield levels.map((level, i) => i < count ? level - 1 : 0);
@@ -70,12 +69,11 @@ function* inOrder(levels: readonly number[]): Generator<Row> {
   }
 }
 
-/** Number of different rows of {@link inOrder}. A row of much memory is long: rows are counted before any is made. */
+/** Counts the rows of {@link inOrder} before any is made: a row of much memory is long. */
 function rowsInOrder(levels: readonly number[]): number {
   return Math.max(1, 2 * levels.filter((level) => level > 1).length);
 }
 
-/** Each cell with each content: with all others missing, and with all others present. */
 function* aside(levels: readonly number[]): Generator<Row> {
   for (const background of backgrounds(levels)) {
     for (const [i, level] of levels.entries()) {
@@ -123,7 +121,6 @@ function pairsAside(levels: readonly number[]): number {
   return sum ** 2 - squares;
 }
 
-/** All cells missing; all there. */
 function backgrounds(levels: readonly number[]): readonly (readonly number[])[] {
   return [levels.map(() => 0), levels.map((level) => level - 1)];
 }

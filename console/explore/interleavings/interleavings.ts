@@ -1,15 +1,15 @@
 /**
- * Interleavings of programs that share regions: runs of the rack in which programs are stopped before accesses, or
- * stores kept in their cores' buffers, so that others' accesses come first. From each run the races are taken
- * (`order.ts`), and each is reversed in a run of its own: dynamic partial-order reduction, bounded by the number of
- * preemptions (CHESS: Musuvathi and Qadeer, PLDI 2007: two or three show nearly all mistakes), fewest first. Any
- * system may stop a program, so each run is one that the machine can have, and a failure in one is a counterexample
- * that `rack run --faults` repeats. The result of a run depends on no other one: `search.ts` spreads them over
- * several processes.
+ * Interleavings of programs that share regions: programs are stopped before accesses, or stores
+ * kept in their cores' buffers, so that others' accesses come first. From each run the races are
+ * taken (`order.ts`), and each is reversed in a run of its own: dynamic partial-order reduction,
+ * bounded by the number of preemptions (CHESS: Musuvathi and Qadeer, PLDI 2007: two or three show
+ * nearly all mistakes), fewest first. Any system may stop a program, so each run is one that the
+ * machine can have, and a failure in one is a counterexample that `rack run --faults` repeats.
  *
- * The stop is timed. So an order that no stopping of programs makes (two messages on a cable, verbs of a card later)
- * is not tried, and a race is not reversed where the second program waits for the first. Programs that wait for each
- * other by the clock keep their order, as a stop is short (`stall`).
+ * The stop is timed. So an order that no stopping of programs makes (two messages on a cable, verbs
+ * of a card later) is not tried, and a race is not reversed where the second program waits for the
+ * first. Programs that wait for each other by the clock keep their order, as a stop is short
+ * (`stall`).
  */
 import type { TimedRecord } from "../../../fabric/audit.ts";
 import { formatTime, type Time } from "../../../fabric/base/time.ts";
@@ -26,20 +26,20 @@ import {
   type StepPlace,
 } from "./order.ts";
 
-/** A hold, and its begin: when the step came without it. */
+/** `from`: when the step came without it. */
 export interface Held extends HoldPlan {
   readonly from: Time;
 }
 
-/** A run to be made: the earlier holds, and the race that it reverses. Plain data. */
+/** A run to be made; `holds` are the earlier ones. Plain data. */
 export interface Planned {
   readonly holds: readonly Held[];
   readonly race: Race;
 }
 
-/** Its result. Plain data. */
+/** Plain data. */
 export interface Turned {
-  /** Runs of the rack that it took, the last of which counts. */
+  /** The rack's; the last one counts. */
   readonly runs: number;
   readonly holds: readonly Held[];
   /** The second step came first in it. */
@@ -56,7 +56,7 @@ export function hasInterleavings({ nodes }: RackPlan): boolean {
   return nodes.some((node) => node.kind === "host" && (node.config.shared?.length ?? 0) > 0);
 }
 
-/** A step can be held until then: not one of a card for a verb. */
+/** False for a step of a card for a verb. */
 export function canHold(
   { kind, begin }: StepPlace,
   until: Time,
@@ -105,7 +105,6 @@ export function turnRound(
   }
 }
 
-/** Extends the scenario's end by the time that programs are stopped. */
 function withTimeFor(holds: readonly Held[], rack: ExploredRack): ExploredRack {
   const { until } = rack.plan;
   if (until === null) return rack;
@@ -151,7 +150,6 @@ function counterexampleOf(
 
 const SHOWN = 60;
 
-/** The accesses of a run in the order in which they took effect, one on a line. */
 function accessesText(notes: readonly TimedRecord[], { steps }: RunOrder): string {
   const found = new Map<string, string>();
   for (const { by, note } of notes) {

@@ -8,10 +8,9 @@
 import type { AccessRecord, TimedRecord } from "../../../fabric/audit.ts";
 import type { Time } from "../../../fabric/base/time.ts";
 
-/** Which access it is, and when it was. */
 export interface StepPlace {
   readonly node: string;
-  /** Its program, or home's card for verbs. */
+  /** A program, or home's card for verbs. */
   readonly by: string;
   /** As in `HoldPlan`; `dma` cannot be held. */
   readonly kind: "access" | "store" | "dma";
@@ -20,21 +19,20 @@ export interface StepPlace {
   readonly end: Time;
 }
 
-/** An access that others can see, or be seen by. */
 export interface Step extends StepPlace {
   readonly note: AccessRecord;
 }
 
-/** Two dependent steps of different programs, in their order, with nothing between that orders them. */
+/** Dependent steps of different programs, with nothing between that orders them. */
 export interface Race {
   readonly first: StepPlace;
   readonly second: StepPlace;
 }
 
-/** Alternatives to a run. Plain data. */
+/** Plain data. */
 export interface RunRaces {
   readonly races: readonly Race[];
-  /** The same for runs that order dependent steps alike. */
+  /** Equal for runs that order dependent steps alike. */
   readonly key: string;
 }
 
@@ -46,7 +44,9 @@ export function keyOf({ by, kind, number }: Pick<Step, "by" | "kind" | "number">
   return `${by} ${kind} ${number}`;
 }
 
-/** Events that change the order of a program's steps: the steps themselves, stores into its buffer, fences. */
+/**
+ * The steps themselves, stores into a program's buffer, fences: they change the order of its steps.
+ */
 type Moment =
   & { readonly time: Time; readonly order: number }
   & (
@@ -162,7 +162,6 @@ function isDependent({ note: x }: Step, { note: y }: Step): boolean {
     x.offset < y.offset + y.length && y.offset < x.offset + x.length;
 }
 
-/** In the order in which they took effect: a step at its end. */
 function momentsOf(notes: readonly TimedRecord[]): Moment[] {
   const moments: Moment[] = [];
   const open = new Map<
@@ -218,7 +217,6 @@ function momentsOf(notes: readonly TimedRecord[]): Moment[] {
           if (access.at.kind === "access") again.add(by);
           break;
         }
-        // A flush changes nothing that others see.
         if (access.note.op === "flush") break;
         const { at, begin, pushed } = access;
         const step: Step = { ...at, note: access.note, begin, end: time };
@@ -236,11 +234,9 @@ function momentsOf(notes: readonly TimedRecord[]): Moment[] {
 const LOOKS_MOST = 2;
 
 class Looks {
-  /** By program: its looks since its last other action, with the number of writes by then. */
   readonly #looked = new Map<string, Map<string, { writes: number; count: number }>>();
   readonly #writes: AccessRecord[] = [];
 
-  /** The program takes another action. */
   end(by: string): void {
     this.#looked.delete(by);
   }

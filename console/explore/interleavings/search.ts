@@ -1,7 +1,7 @@
 /**
- * The search among interleavings: it chooses the runs, and combines their results. Runs of one number of preemptions
- * depend only on those with fewer, so several processes make them; results are taken in the order of the plan, and a
- * verdict is the same for any number of processes.
+ * Runs of one number of preemptions depend only on those with fewer, so several processes make
+ * them; results are taken in the order of the plan, and a verdict is the same for any number of
+ * processes.
  */
 import { sleep } from "../../../fabric/bus/wall_time.ts";
 import { countOf } from "../../checks/finding.ts";
@@ -12,24 +12,23 @@ import { keyOf, type RunRaces } from "./order.ts";
 export interface Interleaved {
   readonly counts: Interleavings;
   readonly counterexample: Counterexample | null;
-  /** Why not all up to the bound were tried; absent: they were. */
+  /** Absent: all up to the bound were tried. */
   readonly why?: string;
 }
 
-/** How runs are made: by lanes, from 0 on, each of which makes one at a time. */
+/** A lane, from 0 on, makes one run at a time. */
 export interface Turning {
-  /** By lane: resolves when it can make runs. Rejects where it cannot: the others make all, of which one can. */
+  /** By lane: resolves when it can make runs; rejects where it cannot, and the others make all. */
   readonly ready: readonly Promise<unknown>[];
   turn(planned: Planned, lane: number): Promise<Turned>;
 }
 
-/** How far a search is: its runs, and the share of those that are known to come, in [0, 1]. */
+/** `share`: of the runs that are known to come, in [0, 1]. */
 export interface SearchProgress {
   readonly runs: number;
   readonly share: number;
 }
 
-/** Wall time after which the caller is told that it passes, and may end the search. */
 const TURN_MS = 50;
 
 /**
@@ -90,10 +89,8 @@ export async function interleave(
   return { counts: search.counts, counterexample: null, ...(why !== undefined && { why }) };
 }
 
-/** The share of the given time that is for interleavings. */
 const SHARE = 1 / 2;
 
-/** Returns why a search has to end, by the number of runs and the time since its begin, which is now. */
 function stopper({ stopped, forMs = Infinity }: ExploreOptions) {
   const began = performance.now();
   return (runs: number): string | undefined => {
@@ -111,13 +108,12 @@ function whyMost(preemptions: number, most: number): string {
   return `${more} than were tried (--interleavings ${most})`;
 }
 
-/** Results in the order of the plan; undefined where time has passed. Runs under way are not waited for. */
+/** In the order of the plan; undefined where time has passed. Runs under way are not waited for. */
 async function* inOrderOf(
   planned: readonly Planned[],
   { ready, turn }: Turning,
 ): AsyncGenerator<Turned | undefined, void> {
   const results = planned.map(() => Promise.withResolvers<Turned>());
-  // One that is not taken is no unhandled rejection.
   for (const { promise } of results) promise.catch(() => {});
   let begun = 0, isOver = false;
   const work = async (lane: number) => {
@@ -166,7 +162,6 @@ class Search {
     return { runs, orders: this.#orders.size, ...limits, untried };
   }
 
-  /** @returns true if no run before ordered its accesses alike. */
   see({ key }: RunRaces): boolean {
     if (this.#orders.has(key)) return false;
     this.#orders.add(key);
@@ -180,7 +175,6 @@ class Search {
     return turned;
   }
 
-  /** Its races, each to be reversed: with the holds before them, as later ones do not matter by then. */
   planned({ races }: RunRaces, holds: readonly Held[]): Planned[] {
     return races.flatMap((race): Planned[] => {
       const kept = holds.filter((hold) =>

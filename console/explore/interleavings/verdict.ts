@@ -1,14 +1,15 @@
-/** Interleavings as a part of an exploration: they come first, as they take no power failure; then its verdict. */
+/**
+ * The verdict of an exploration with interleavings: they come first, as they take no power failure.
+ */
 import type { Opening } from "../steps/exploration.ts";
 import { type Steps, verdictOf } from "../steps/verdict.ts";
 import type { ExploreOptions, ExploreProgress, Verdict } from "../types.ts";
 import { interleave, type Interleaved, type Turning } from "./search.ts";
 
-/** The share of interleavings in the progress of an exploration that has both. */
 const SHARE = 1 / 2;
 
 /**
- * The verdict on interleavings, where they are wanted, and on power failures.
+ * Asks for interleavings, where they are wanted, and for power failures.
  * @param more.steps begins the steps of power failures, where these are looked at.
  * @param more.began when the exploration did, by `performance.now()`.
  */
@@ -44,7 +45,6 @@ export async function verdictOfAll(
   return withInterleavings(verdict, interleaved);
 }
 
-/** The verdict without power failures: an interleaving breaks something, or nothing else is wanted. */
 function verdictWithout(
   { hosts, judgedBy, writes, promises, failure }: Opening,
   found: Interleaved | undefined,

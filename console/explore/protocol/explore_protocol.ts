@@ -1,6 +1,6 @@
 /**
- * A user's own protocol for coherent cards: every state that small racks can reach with its rows in the tables. The
- * explorer of `fabric/coherence` (its README) defines the checks of each state, and the freedom of links.
+ * Every state that small racks can reach with a user's rows in the tables of coherent cards.
+ * `fabric/coherence` (its README) defines the checks of each state, and the freedom of links.
  */
 import { RackError } from "../../base/rack_error.ts";
 import { findProgram, misplaced } from "../../rack/prepare.ts";
@@ -14,18 +14,16 @@ import {
 } from "./racks.ts";
 
 export interface ExploreProtocolOptions {
-  /** Racks that are explored at a time. */
   readonly jobs: number;
-  /** States of each rack at most: beyond, its verdict is partial. */
+  /** Of each rack; beyond, its verdict is partial. */
   readonly statesMax?: number;
-  /** Racks, else {@link PROTOCOL_RACKS}. */
+  /** Default: {@link PROTOCOL_RACKS}. */
   readonly racks?: readonly ProtocolRack[];
-  /** True ends with the results so far. */
   readonly stopped: () => boolean;
   readonly onProgress?: (title: string, share: number) => void;
 }
 
-/** States of a rack unless the command says how many: three of the shipped protocol's largest rack fit. */
+/** Three of the shipped protocol's largest rack fit. */
 const STATES_MAX = 300_000;
 
 /**
@@ -74,11 +72,9 @@ export async function exploreProtocol(
 }
 
 const WORKER = "console/rack/own/protocol_main.ts";
-/** Processor time without a message of the process: a row does not end, or rows call each other endlessly. */
 const STEP_MS = 60_000;
 const LOOK_MS = 250;
 
-/** @throws RackError where the process computes without progress. */
 async function askWatched(
   worker: ConfinedWorker,
   job: StatesJob,

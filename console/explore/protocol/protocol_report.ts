@@ -1,4 +1,3 @@
-/** The results of `rack explore --protocol`, as text, and as suites of cases. */
 import type { Lane } from "../../../fabric/coherence/explore.ts";
 import { readStable, STABLE_BEGIN } from "../../../fabric/coherence/invariants.ts";
 import { stepsText } from "../../../fabric/trace/trace_text.ts";
@@ -7,7 +6,7 @@ import { countOf } from "../../checks/finding.ts";
 import type { JunitProblem, JunitSuite } from "../../reports/junit/xml.ts";
 import type { ProtocolCounterexample, ProtocolExplored, RackFound } from "./racks.ts";
 
-/** A line for each rack, then a counterexample for each thing that is broken, as a ladder. */
+/** A line for each rack, then a ladder for each thing that is broken. */
 export function protocolText({ racks, rows, unmet, verdict }: ProtocolExplored): string {
   const lines = racks.map((rack) => {
     const { states, transitions, counterexample } = rack;
@@ -19,7 +18,7 @@ export function protocolText({ racks, rows, unmet, verdict }: ProtocolExplored):
       : `; after ${countOf(counterexample.steps.length, "step")}: ${counterexample.found}`;
     return `${rack.verdict.padEnd(9)} ${rackText(rack)}: ${counts}${found}`;
   });
-  // The racks are in the order of their size: a common finding is reported by its first way.
+  // A common finding is reported by its way in the smallest rack, which comes first.
   const told = new Set<string>();
   const ladders = racks.flatMap((rack) => {
     const { counterexample } = rack;
@@ -72,7 +71,6 @@ function rackText({ computers, lines, what }: RackFound): string {
   return `${countOf(computers, "computer")}, ${countOf(lines, "line")}, ${what}`;
 }
 
-/** The way to it, a line for each step with its changes, and the finding at its end. */
 function counterexampleText(
   { computers }: RackFound,
   { steps, found }: ProtocolCounterexample,
@@ -87,7 +85,6 @@ function counterexampleText(
   return `${stepsText(columns, rows)}\n${found}`;
 }
 
-/** The changes of lines: `llc I → E`. At the beginning no cache has anything. */
 function changesOf(before: string | null, after: string): string[] {
   const lines = after.split("; "), was = before?.split("; ") ?? [];
   return lines.flatMap((line, number) => {
@@ -101,7 +98,6 @@ function changesOf(before: string | null, after: string): string[] {
   });
 }
 
-/** Each value of a line by its owner's name. */
 function fieldsOf(line: string): Map<string, string> {
   const { phase, llc, memory, right, sharers, owner, local, fars } = readStable(line);
   return new Map([

@@ -1,14 +1,13 @@
 /**
- * The small racks in which a protocol of coherent cards is explored, in every state that they can reach; and what
- * `rack explore --protocol` finds of them, as data: its document.
+ * The small racks in which a protocol of coherent cards is explored; and the document of
+ * `rack explore --protocol`.
  */
 import type { Exploration, PathStep } from "../../../fabric/coherence/explore.ts";
 
-/** A rack, as far as it is not the same for all: everything in it is one entry long. */
 export interface ProtocolRack {
   readonly computers: number;
   readonly lines: number;
-  /** Possible events besides loads, stores and evictions, for messages. */
+  /** Possible events besides loads, stores and evictions; `what` is for messages. */
   readonly what: string;
   readonly with: NonNullable<Exploration["with"]>;
 }
@@ -22,7 +21,6 @@ export const PROTOCOL_RACKS: readonly ProtocolRack[] = [
   { computers: 3, lines: 1, what: "ownership", with: ["own"] },
 ];
 
-/** The explorer's input for a rack. */
 export function explorationOf(
   { computers, lines, with: also }: ProtocolRack,
 ): Pick<Exploration, "size" | "with"> {
@@ -31,12 +29,10 @@ export function explorationOf(
   return { size: { fars: computers - 1, lines, remoteCache: one, home }, with: also };
 }
 
-/** The states of one rack. */
 export interface RackFound extends Omit<ProtocolRack, "with"> {
   /** `holds`: in every state; `broken`: with a counterexample; `partial`: in those that were reached. */
   readonly verdict: "holds" | "broken" | "partial";
   readonly states: number;
-  /** Steps from one state to another that were tried. */
   readonly transitions: number;
   readonly counterexample: ProtocolCounterexample | null;
 }
@@ -48,11 +44,10 @@ export interface ProtocolCounterexample {
 }
 
 export interface ProtocolExplored {
-  /** The protocol's file. */
   readonly protocol: string;
-  /** Its rows: `home idle free: GetS`. */
+  /** `home idle free: GetS`. */
   readonly rows: readonly string[];
-  /** Of these, rows that no rack has met. */
+  /** Rows that no rack has met. */
   readonly unmet: readonly string[];
   /** `unchecked`: the racks hold, and have met none of the rows. */
   readonly verdict: RackFound["verdict"] | "unchecked";

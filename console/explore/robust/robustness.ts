@@ -1,14 +1,16 @@
 /**
- * Robustness, the oracle that needs no check (as in PSan, PLDI'22): the content that recovery reads after a power
- * failure must also be readable after a power failure of a rack with strict persistency (`strict_history.ts`).
+ * Robustness, the oracle that needs no check (as in PSan, PLDI'22): the content that recovery reads
+ * after a power failure must also be readable after one of a rack with strict persistency
+ * (`strict_history.ts`).
  *
- * Each word that recovery reads says that a write has happened, and that the word's next one has not. With a write,
- * all that come before it have happened. Where no set of writes fits all words, two of them tell why: one is found,
- * and one that comes before it is not.
+ * Each word that recovery reads says that a write has happened, with all that come before it, and
+ * that the word's next one has not. Where no set of writes fits all words, two of them tell why:
+ * one is found, and one that comes before it is not.
  *
- * So a recovery that reads a tail or a flag before the data it governs is robust where the two are ordered, and one
- * that reads all bytes finds any two unordered writes. Not judged: words that recovery has written before it reads
- * them, reads of a second recovery, and bytes that an earlier power failure of the scenario has lost.
+ * So a recovery that reads a tail or a flag before the data it governs is robust where the two are
+ * ordered, and one that reads all bytes finds any two unordered writes. Not judged: words that
+ * recovery has written before it reads them, reads of a second recovery, and bytes that an earlier
+ * power failure of the scenario has lost.
  */
 import { assert } from "../../../fabric/base/assert.ts";
 import { formatTime, type Time } from "../../../fabric/base/time.ts";
@@ -18,13 +20,11 @@ import type { Recover, RecoveryCpu } from "../../../nodes/host/recovery/protocol
 import { WORD_BYTES, wordsAround } from "../choices.ts";
 import { type StrictHistory, type StrictWrite, valueOf, type Version } from "./strict_history.ts";
 
-/** Name of this oracle in a verdict. */
 export const ROBUSTNESS = "robustness";
 
-/** Two writes of which recovery finds the later one without the earlier one. */
 export interface UnorderedPair {
   readonly missing: StrictWrite;
-  /** The same where a write is torn. */
+  /** Equal to `missing` where a write is torn. */
   readonly found: StrictWrite;
   /** Offset of a word that lacks the content of `missing`. */
   readonly word: number;
@@ -51,12 +51,9 @@ export function judgedByRobustness(
 export class Robustness {
   readonly #history: StrictHistory;
   readonly #judged: ReadonlySet<string>;
-  /** By host: words of SCM as recovery has found them, before it wrote to them. */
   readonly #reads = new Map<string, Map<number, bigint>>();
   readonly #written = new Map<string, Set<number>>();
-  /** Words that were read and that the run had written: without any, nothing was judged. */
   words = 0;
-  /** Words with a content that no write of the run explains: they permit no conclusion. */
   unexplained = 0;
 
   constructor(history: StrictHistory, judged: ReadonlySet<string>) {
@@ -81,7 +78,6 @@ export class Robustness {
     this.#written.clear();
   }
 
-  /** Judges the reads after a power failure at `at`. */
   finding(at: Time): NotRobust | undefined {
     const words = this.#found(at);
     const happened = new Happened(this.#history);
@@ -179,15 +175,10 @@ export class Robustness {
 interface FoundWord {
   readonly word: number;
   readonly versions: readonly Version[];
-  /** Versions that have its value; `fit` is the assumed one. */
   readonly fits: readonly number[];
   fit: number;
 }
 
-/**
- * Assumes a later version where one after the assumed one has happened.
- * @returns the missing write if none is left.
- */
 function settle(word: FoundWord, happened: Happened): StrictWrite | undefined {
   const { versions, fits } = word;
   const hasHappened = ({ write }: Version) => write !== undefined && happened.has(write);
@@ -202,10 +193,8 @@ function settle(word: FoundWord, happened: Happened): StrictWrite | undefined {
   return undefined;
 }
 
-/** The writes that must have happened: with one, all that come before it. */
 class Happened {
   readonly #history: StrictHistory;
-  /** By initiator: the order up to which all have happened. */
   readonly #until = new Map<string, number>();
 
   constructor(history: StrictHistory) {
@@ -216,7 +205,6 @@ class Happened {
     return order <= (this.#until.get(initiator) ?? 0);
   }
 
-  /** @returns true if more has happened than was known. */
   add(write: StrictWrite): boolean {
     if (this.has(write)) return false;
     const { initiator, order, beganAt } = write;
@@ -250,7 +238,6 @@ function written({ initiator, beganAt, host, from, to, request, by }: StrictWrit
   } on queue pair ${request.qpn}`;
 }
 
-/** The step that would have kept the order. */
 function missingStep(
   { missing, found }: Pick<UnorderedPair, "missing" | "found">,
   at: Time,

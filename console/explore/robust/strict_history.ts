@@ -1,11 +1,11 @@
 /**
- * The writes to SCM of a run on a rack with strict persistency: each becomes persistent as a whole, at one moment
- * after its begin, and those of one host in the order in which it began them. Nothing waits in an RNIC, an IIO, a
- * cache or a write queue. `robustness.ts` compares this with the SCM that recovery finds.
+ * The writes to SCM of a run on a rack with strict persistency: each becomes persistent as a whole,
+ * at one moment after its begin, and those of one host in the order in which it began them; nothing
+ * waits in an RNIC, an IIO, a cache or a write queue.
  *
- * Write A is before B where one host began both, A first, or where A was visible to the cores of its host before
- * another host began B. Begin is the post of the work request, or the store. The order of begins contains both
- * relations, so they have no cycle.
+ * Write A is before B where one host began both, A first, or where A was visible to the cores of
+ * its host before another host began B. Begin is the post of the work request, or the store. The
+ * order of begins contains both relations, so they have no cycle.
  */
 import type { TraceStep } from "../../../fabric/node.ts";
 import type { Time } from "../../../fabric/base/time.ts";
@@ -23,22 +23,22 @@ import type { BusWrite, Placed, RackRun } from "../rerun.ts";
 
 /** A work request that writes to SCM, or a store of a core (a word of it: a core stores them in turn). */
 export interface StrictWrite {
-  /** The host that began it, or the RNIC that wrote if no work request is known. */
+  /** A host, or the RNIC that wrote if no work request is known. */
   readonly initiator: string;
   readonly beganAt: Time;
   order: number;
-  /** The host whose SCM is written, and the bytes [from, to) that have arrived so far. */
+  /** Bytes [`from`, `to`) have arrived so far. */
   readonly host: string;
   from: number;
   to: number;
   /** When the last of its bytes is visible to cores. */
   visibleAt: Time;
-  /** The work request: queue pair and position in the send queue. Undefined for a store of a core. */
+  /** `wqe`: position in the send queue. Undefined for a store of a core. */
   readonly request: { readonly qpn: number; readonly wqe: number } | undefined;
   readonly by: "core" | "card";
 }
 
-/** Content of a word after a write; the first version is the content before all writes. */
+/** The first version of a word is the content before all writes. */
 export interface Version {
   readonly value: bigint;
   readonly write: StrictWrite | undefined;
@@ -46,21 +46,18 @@ export interface Version {
   readonly at: Time;
 }
 
-/** Lines of a trace that {@link StrictHistory} needs: posts, and a card's steps for a packet. */
+/** True for lines that {@link StrictHistory} needs: posts, and a card's steps for a packet. */
 export function isOfWrites({ step, psn, wqe }: TraceStep): boolean {
   return step === "wqe" || psn !== undefined || wqe !== undefined;
 }
 
-/** Between two power failures of the scenario. */
 interface Era {
   readonly from: Time;
   readonly words: Map<number, Version[]>;
 }
 
-/** Bytes of a write that become visible at `at`. */
 interface Effect {
   readonly at: Time;
-  /** A power failure before this time does not leave them. */
   readonly leftFrom: Time;
   readonly write: StrictWrite;
   readonly offset: number;
@@ -68,7 +65,6 @@ interface Effect {
 }
 
 export class StrictHistory {
-  /** By host, latest era last. */
   readonly #eras = new Map<string, Era[]>();
   /** By initiator: times at which writes become visible, each with the highest order so far. */
   readonly #visible = new Map<string, { readonly at: Time; readonly order: number }[]>();
@@ -88,7 +84,7 @@ export class StrictHistory {
     for (const { era, before, effects } of found) addVersions(era, before, effects);
   }
 
-  /** Versions of a word in the order of their begins; undefined where nothing was written to it. */
+  /** In the order of their begins; undefined where nothing was written to the word. */
   versions(host: string, word: number, at: Time): readonly Version[] | undefined {
     return this.#eras.get(host)?.findLast(({ from }) => from <= at)?.words.get(word);
   }
@@ -127,10 +123,8 @@ export class StrictHistory {
   }
 }
 
-/** Words at the begin of an era, of those that it changes. */
 type Before = ReadonlyMap<number, bigint>;
 
-/** The effects in a host's SCM, by eras. */
 function effectsOf(
   run: RackRun,
   host: string,
@@ -195,7 +189,6 @@ function effectsOf(
   return writer.eras;
 }
 
-/** The time from which a card of the host has had the bytes that become durable. */
 function keptSince(
   run: RackRun,
   rnics: readonly string[],
@@ -207,7 +200,6 @@ function keptSince(
   return times.length === 0 ? undefined : Math.min(...times);
 }
 
-/** Collects effects, with memory as cores see it and as a power failure would leave it. */
 class EraWriter {
   readonly eras: {
     readonly era: Era;
@@ -215,7 +207,6 @@ class EraWriter {
     readonly effects: Effect[];
   }[] = [];
   readonly #durable = new Pages();
-  /** Values that a word has had since the begin of the era; the last one is visible. */
   #values = new Map<number, bigint[]>();
 
   constructor(readonly host: string) {
@@ -238,7 +229,6 @@ class EraWriter {
     }
   }
 
-  /** @returns those of the words that no effect explains. */
   becomesDurable(offset: number, bytes: Uint8Array): { offset: number; bytes: Uint8Array }[] {
     const found: { offset: number; bytes: Uint8Array }[] = [];
     for (const { word, value } of wordsOf(offset, bytes, (at) => this.#durableAt(at))) {
@@ -252,9 +242,7 @@ class EraWriter {
     return found;
   }
 
-  /**
-   * An effect explains that a word has this value: effects before the durable one are over, and a value may recur.
-   */
+  /** Effects before the durable one are over, and a value may recur. */
   #isExplained(word: number, value: bigint): boolean {
     const values = this.#valuesOf(word);
     values.splice(0, values.indexOf(this.#durableAt(word)));
@@ -276,7 +264,6 @@ class EraWriter {
   }
 }
 
-/** The words of these bytes, each with its new value; `at` returns the old one. */
 function* wordsOf(
   offset: number,
   bytes: Uint8Array,
@@ -296,7 +283,6 @@ export function valueOf(word: Uint8Array): bigint {
   return new DataView(word.buffer, word.byteOffset, WORD_BYTES).getBigUint64(0, true);
 }
 
-/** Adds the versions of all words in the order of their begins. */
 function addVersions({ words }: Era, before: Before, effects: readonly Effect[]): void {
   const inTurn = [...effects].sort((x, y) =>
     x.write.beganAt - y.write.beganAt || x.write.order - y.write.order || x.at - y.at
@@ -314,7 +300,6 @@ function addVersions({ words }: Era, before: Before, effects: readonly Effect[])
   }
 }
 
-/** A work request that was posted; it has the numbers of its packets once its card has begun it. */
 interface Post {
   readonly host: string;
   readonly at: Time;
@@ -322,20 +307,19 @@ interface Post {
   readonly qpn: number;
   readonly wqe: number;
   span: { readonly psn: number; readonly last: number } | undefined;
-  /** By the host that it writes to. */
   readonly writes: Map<string, StrictWrite>;
 }
 
 const PSN_MASK = 0xff_ffff;
 
-/** Finds the work request of a card's write, by the message whose payload it is, and by its requester's trace. */
+/**
+ * Finds the work request of a card's write by the message whose payload it is, and by its
+ * requester's trace.
+ */
 class Posts {
   readonly #names: ReadonlyMap<string, string>;
-  /** Begun work requests, by connection and requester. */
   readonly #begun = new Map<string, Post[]>();
-  /**
-   * Payload that a card writes, by card and time, with the number of its bytes that are not yet matched to a write.
-   */
+  /** By card and time; `left` counts bytes that are not yet matched to a write. */
   readonly #placed = new Map<string, { readonly payload: Placed; left: number }[]>();
 
   constructor({ plan, sendings }: RackRun, lines: readonly TraceLine[]) {
@@ -364,7 +348,6 @@ class Posts {
     }
   }
 
-  /** The write to which these bytes of a card belong; a new one where no work request is known. */
   writeOf(
     bus: BusWrite,
     { host, rnic }: { readonly host: string; readonly rnic: string },

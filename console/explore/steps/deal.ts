@@ -1,11 +1,12 @@
 /**
- * Deals the steps of an exploration to processes, and hands out their findings in the order of the steps: so a
- * verdict is the same for any number of processes. Each has recorded the run for itself.
+ * Findings come out in the order of the steps: so a verdict is the same for any number of
+ * processes.
  *
- * The finding of a step depends on the others in one respect: second power failures have a limit of total cost
- * (`AGAIN_COST`), beyond which none is tried. A process counts from the cost that was known when its steps were
- * dealt, which may be lower than the actual one. As long as the sum stays below the limit this makes no difference.
- * The step that reaches it is judged again, with the actual cost, and so are all behind it.
+ * The finding of a step depends on the others in one respect: second power failures have a limit of
+ * total cost (`AGAIN_COST`), beyond which none is tried. A process counts from the cost that was
+ * known when its steps were dealt, which may be lower than the actual one. As long as the sum stays
+ * below the limit this makes no difference. The step that reaches it is judged again, with the
+ * actual cost, and so are all behind it.
  */
 import { sleep } from "../../../fabric/bus/wall_time.ts";
 import type { Planned, Turned } from "../interleavings/interleavings.ts";
@@ -19,24 +20,20 @@ import type { Step } from "./verdict.ts";
 export interface StepWorker {
   open(): Promise<Opening>;
   turn(planned: Planned): Promise<Turned>;
-  /** Judges steps, up to the last one that counts, or until it is stopped. */
   judge(range: StepRange): Promise<readonly StepFound[]>;
   stop(): void;
 }
 
-/** Processes that record the run, each for itself. */
 export interface Opened {
-  /** From the first process that is ready. */
   readonly opening: Opening;
   /** By process: resolves when it is ready, rejects where it cannot record the run. */
   readonly ready: readonly Promise<unknown>[];
 }
 
-/** Target duration of dealt steps: much longer than dealing them, and short enough for the wait at the end. */
+/** Much longer than dealing steps, and short enough for the wait at the end. */
 const RANGE_MS = 100;
-/** The first ones, whose duration is unknown. */
+/** Their duration is not known. */
 const FIRST_STEPS = 4;
-/** Without a result for so long, the caller is told that time has passed. */
 const TURN_MS = 50;
 
 /** @throws RackError where the first process that answers cannot record the run. */
@@ -46,12 +43,12 @@ export async function openWorkers(workers: readonly StepWorker[]): Promise<Opene
   return { opening: await Promise.race(ready), ready };
 }
 
-/** Makes runs with accesses in other orders in these processes. */
+/** A process is a lane. */
 export function turningBy(workers: readonly StepWorker[], { ready }: Opened): Turning {
   return { ready, turn: (planned, lane) => workers[lane]!.turn(planned) };
 }
 
-/** Deals the steps to these processes. */
+/** Findings in the order of the steps; undefined where time has passed without one. */
 export function dealSteps(
   workers: readonly StepWorker[],
   { opening, ready }: Opened,
@@ -62,7 +59,6 @@ export function dealSteps(
   return dealer.steps();
 }
 
-/** Dealt steps and their findings; an error where their process could not judge them. */
 interface Hand extends StepRange {
   found: readonly StepFound[] | undefined;
   failure: unknown;
@@ -71,20 +67,16 @@ interface Hand extends StepRange {
 class Dealer {
   readonly #sweeps: readonly SweepSize[];
   readonly #workers: readonly StepWorker[];
-  /** In the order of their steps, without those whose results were handed out. */
   #hands: Hand[] = [];
-  /** The next step to be dealt; undefined after the last. */
   #next: { readonly sweep: number; readonly step: number } | undefined;
-  /** Cost of second power failures, of the steps that were handed out. */
   #spent = 0;
-  /** That cost has a limit. */
   readonly #isLimited: boolean;
   /**
-   * `#isAgain`: the next step is judged again, and was not dealt. `#isSpent`: all behind it find the limit reached.
+   * `#isAgain`: the next step is judged again, and was not dealt. `#isSpent`: all behind it find
+   * the limit reached.
    */
   #isAgain = false;
   #isSpent = false;
-  /** Wall time and number of the steps that were judged. */
   readonly #pace = { ms: 0, steps: 0 };
   #isOver = false;
   #changed = Promise.withResolvers<void>();
@@ -100,7 +92,6 @@ class Dealer {
     this.#next = sweeps.length > 0 ? { sweep: 0, step: 0 } : undefined;
   }
 
-  /** Lets a process judge steps until there are none. */
   async serve(worker: StepWorker, opened: Promise<unknown>): Promise<void> {
     try {
       await opened;
@@ -125,7 +116,6 @@ class Dealer {
       this.#pace.steps += hand.found.length;
       // The process is lost, even if its steps are dealt anew.
       if (hand.failure !== undefined && !this.#hands.includes(hand)) this.#hands.push(hand);
-      // Nothing behind it counts.
       const isEnd = hand.failure !== undefined || hand.found.some(isLast);
       if (isEnd && this.#hands.includes(hand)) this.#next = undefined;
       this.#change();
@@ -133,7 +123,6 @@ class Dealer {
     }
   }
 
-  /** Findings, step by step; undefined where time has passed without a result. */
   async *steps(): AsyncGenerator<Step | undefined> {
     try {
       for (;;) {
@@ -165,13 +154,12 @@ class Dealer {
     this.#hands.shift();
   }
 
-  /** A step has the same finding where second power failures have cost `spent`. */
+  /** True if the finding does not depend on what second power failures have cost. */
   #isSame(spent: number, { again: { cost } }: StepFound): boolean {
     return !this.#isLimited || cost === 0 || spent === this.#spent ||
       this.#spent + cost < AGAIN_COST.most;
   }
 
-  /** Deals a step, and all behind it, again. */
   #restart(next: { readonly sweep: number; readonly step: number }): void {
     this.#hands = [];
     this.#next = next;
@@ -194,15 +182,11 @@ class Dealer {
     return hand;
   }
 
-  /** The step behind these of a sweep. */
   #behind(sweep: number, to: number) {
     if (to <= this.#sweeps[sweep]!.instants) return { sweep, step: to };
     return sweep + 1 < this.#sweeps.length ? { sweep: sweep + 1, step: 0 } : undefined;
   }
 
-  /**
-   * The end of steps from `from` on that take about {@link RANGE_MS}: they share runs of survivors where they can.
-   */
   #endOf(sweep: number, from: number): number {
     const { instants, frames } = this.#sweeps[sweep]!, { ms, steps } = this.#pace;
     const wanted = steps === 0 ? FIRST_STEPS : Math.floor(RANGE_MS * steps / ms);

@@ -1,7 +1,3 @@
-/**
- * An exploration before its first step: the recorded run, the hosts whose power is cut, the instants and their order.
- * Each process that takes part makes it anew, from the same run: see `deal.ts`.
- */
 import { hasContent, whyNothingToKeep } from "../../checks/activity.ts";
 import { directoryIn } from "../../checks/scm_objects.ts";
 import { persistence } from "../../checks/persistence.ts";
@@ -42,7 +38,6 @@ export interface Exploration {
   readonly sweeps: readonly Sweep[];
 }
 
-/** One turn of one cut: its instants, ascending. */
 export interface Sweep {
   readonly cut: CutHosts;
   readonly inTurn: readonly Time[];
@@ -51,31 +46,22 @@ export interface Sweep {
 
 /** The part of a verdict that does not come from steps. Plain data. */
 export interface Opening extends Pick<Verdict, "hosts" | "judgedBy" | "writes" | "promises"> {
-  /** The failure without a further power failure; null: none. */
   readonly failure: string | null;
-  /** Why a power failure has nothing to break; null where it has something. */
   readonly nothing: string | null;
-  /** The end of the recorded run; the plan's `until` cut it off if `isCutOff`. */
   readonly endPs: Time;
   readonly isCutOff: boolean;
-  /** Recoveries are judged by robustness. */
   readonly isRobust: boolean;
-  /**
-   * Approximate number of runs that show the behaviour of survivors at the chosen instants; null where no host
-   * survives.
-   */
+  /** About so many runs show the survivors at the chosen instants; null: no host survives. */
   readonly futures: number | null;
   readonly sweeps: readonly SweepSize[];
-  /** The start of the search of interleavings; null where none are wanted, or this run fails. */
+  /** Null where none are wanted, or this run fails. */
   readonly races: RunRaces | null;
 }
 
 export interface SweepSize {
-  /** Names whose power is cut: sweeps with the same share the runs of survivors. */
   readonly cut: string;
-  /** Instants; one more step comes behind them. */
   readonly instants: number;
-  /** By instant: frames that survivors see. Empty where no host survives. */
+  /** By instant: frames that survivors see; empty where no host survives. */
   readonly frames: readonly number[];
 }
 
@@ -111,7 +97,6 @@ export function openExploration(
   return { exploration: { rack, options, recording, robustness, sweeps }, opening };
 }
 
-/** An exploration varies interleavings unless only some instants are asked for. */
 function areInterleaved(
   { plan }: ExploredRack,
   { preemptions = 0, from, until }: ExploreOptions,
@@ -124,10 +109,8 @@ function racesOf({ notes }: RackRun): RunRaces {
   return { races, key };
 }
 
-/** Runs of survivors, of all cuts together, that are kept for the second turn. */
 const KEPT_MAX = 48;
 
-/** The hosts of one cut, and the survivors' view of it. @param cut.of how many such cuts there are. */
 function cutOf(
   rack: ExploredRack,
   cut: {
@@ -166,7 +149,6 @@ function sizeOf({ cut: { victims, runs }, inTurn }: Sweep): SweepSize {
   };
 }
 
-/** Survivors see as many futures as frames. */
 function futuresOf(
   rack: ExploredRack,
   { recording, targets, options: { from = 0, until = Infinity, cut } }: {
@@ -184,7 +166,6 @@ function futuresOf(
   return frames.length + targets.length;
 }
 
-/** The run without a further power failure; and the data for robustness, where it is asked for. */
 function record(rack: ExploredRack, options: ExploreOptions) {
   const judged = judgedByRobustness(rack.own, options);
   if (judged.size === 0) {
@@ -204,12 +185,11 @@ function record(rack: ExploredRack, options: ExploreOptions) {
   return { recording, robustness: new Robustness(new StrictHistory(recording, lines), judged) };
 }
 
-/** A program's notes that concern SCM: all but its queues. */
 const OF_SCM: ReadonlySet<string> = new Set(["writes", "object", "log", "access"]);
 
 /**
- * Why a power failure has nothing to break: it takes noted writes, or a protocol that recovers or checks, whose
- * programs have made a change that a power failure could undo.
+ * It takes noted writes, or a protocol that recovers or checks, whose programs have made a change
+ * that a power failure could undo.
  */
 function whyNothing({ own, plan }: ExploredRack, recording: RackRun): string | undefined {
   const { notes, reports, histories } = recording;
@@ -225,7 +205,7 @@ function whyNothing({ own, plan }: ExploredRack, recording: RackRun): string | u
 }
 
 /**
- * A program has made it, not the service of each host, which stores a new directory of objects past the cache. A
+ * False for the service of each host, which stores a new directory of objects past the cache. A
  * program may write at the same place.
  */
 function isOfProgram(entry: Entry, directory: Range | undefined): boolean {
@@ -235,7 +215,6 @@ function isOfProgram(entry: Entry, directory: Range | undefined): boolean {
   return hasContent(bytes, { from: offset, directory });
 }
 
-/** The first failure of the run with the scenario's faults only: nothing can be derived from such a run. */
 function plainFailure(
   rack: ExploredRack,
   recording: RackRun,
@@ -247,7 +226,6 @@ function plainFailure(
   return `the plain run failed: ${checker === OF_PROGRAMS ? found : `${checker}: ${found}`}`;
 }
 
-/** Judges of a power failure: promises, and the demands of protocols. */
 function oraclesOf(
   { own }: ExploredRack,
   { recording, robustness, options: { claims = false } }: {

@@ -1,8 +1,3 @@
-/**
- * The steps of an exploration: each instant of each sweep, and the rest of the run behind all instants. The finding
- * of a step depends on other steps only by the cost of earlier second power failures: so steps can be judged in
- * several processes.
- */
 import { sleep } from "../../../fabric/bus/wall_time.ts";
 import { explain } from "../../rack/failure.ts";
 import { confirm } from "../counterexample.ts";
@@ -11,40 +6,39 @@ import type { Again, Counterexample } from "../types.ts";
 import type { Covered } from "../covering/coverage.ts";
 import type { Exploration } from "./exploration.ts";
 
-/** The finding of a step. Plain data. */
+/** Plain data. */
 export interface StepFound {
-  /** 1 where an instant was judged to its end. */
   readonly instants: number;
   readonly crashPoints: number;
   readonly paths: number;
   readonly bounded: number;
   readonly covered: readonly Covered[];
   readonly again: Again & { readonly cost: number };
-  /** Runs of survivors that were looked at, by the number of frames that survivors see. */
+  /** Numbers of frames that identify the runs of survivors. */
   readonly runs: readonly number[];
   readonly isCutOff: boolean;
-  /** The endless activity in one of them; null: none. */
   readonly endless: string | null;
-  /** Robustness: words that were read and that the run had written, and those that no write explains. */
+  /**
+   * Robustness: words that were read and that the run had written, and those that no write
+   * explains.
+   */
   readonly words: number;
   readonly unexplained: number;
-  /** Questions on noted operations without a verdict: no more is judged; null: none. */
   readonly unknown: string | null;
   readonly counterexample: Counterexample | null;
-  /** It could not be judged, and with which message and exit code the command ends; null: it could. */
+  /** The message and exit code with which the command ends; null: it could be judged. */
   readonly failed: { readonly message: string; readonly code: number } | null;
 }
 
-/** Steps [from, to) of a sweep. Plain data. */
+/** [from, to). Plain data. */
 export interface StepRange {
   readonly sweep: number;
   readonly from: number;
   readonly to: number;
-  /** Cost of earlier second power failures. */
   readonly spent: number;
 }
 
-/** The steps behind this one do not count. */
+/** No step behind this one counts. */
 export function isLast({ counterexample, unknown, failed }: StepFound): boolean {
   return counterexample !== null || unknown !== null || failed !== null;
 }
@@ -57,7 +51,7 @@ export class StepJudge {
     this.#exploration = exploration;
   }
 
-  /** Judges step `i` of sweep `sweep`. Yields within a step, where it may be given up. */
+  /** Yields within a step, where it may be given up. */
   *judge(
     { sweep: index, step, spent }: {
       readonly sweep: number;
@@ -94,7 +88,6 @@ export class StepJudge {
     return { ...judged, unknown: null, counterexample };
   }
 
-  /** A sweep goes forwards only. */
   #sweepFor(index: number, step: number): CrashSweep {
     const known = this.#sweep;
     if (known?.index === index && known.sweep.done <= step) return known.sweep;
@@ -104,13 +97,9 @@ export class StepJudge {
   }
 }
 
-/** Wall time between turns of the event loop, in which a process receives a stop. */
 const TURN_MS = 50;
 
-/**
- * Judges steps for another process, up to the last one that counts.
- * @param stopped true if the rest is not wanted.
- */
+/** Judges steps, up to the last one that counts. @param stopped true if the rest is not wanted. */
 export async function judgeRange(
   judge: StepJudge,
   { sweep, from, to, spent }: StepRange,
@@ -146,7 +135,6 @@ function nextOf(judging: Generator<undefined, StepFound>): IteratorResult<undefi
   }
 }
 
-/** The finding of a step with nothing to judge. */
 export const NOTHING: StepFound = {
   ...{ instants: 0, crashPoints: 0, paths: 0, bounded: 0, covered: [], runs: [] },
   again: { recoveries: 0, cut: 0, ways: 0, cost: 0 },

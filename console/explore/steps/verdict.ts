@@ -1,4 +1,3 @@
-/** From what the steps of an exploration find, in their order, to its verdict. */
 import { assert } from "../../../fabric/base/assert.ts";
 import { sleep } from "../../../fabric/bus/wall_time.ts";
 import { formatTime } from "../../../fabric/base/time.ts";
@@ -16,23 +15,20 @@ import {
 import type { Opening } from "./exploration.ts";
 import type { StepFound } from "./judge_steps.ts";
 
-/** The finding of a step, and its place. */
 export interface Step {
   readonly sweep: number;
-  /** An instant of the sweep, or, behind all of them, the rest of the run. */
   readonly step: number;
   readonly found: StepFound;
 }
 
-/** Steps in their order; undefined where time has passed without one. */
+/** Undefined where time has passed without a step. */
 export type Steps = AsyncIterable<Step | undefined>;
 
-/** Wall time between turns of the event loop, for signals and a progress bar. */
 const TURN_MS = 50;
 
 /**
- * Steps whose survivors have no end. Each takes seconds, to run them and to judge their notes, and has made the
- * verdict partial: after so many the exploration stops, and says how to end them.
+ * After so many steps whose survivors have no end the exploration stops: each takes seconds, and
+ * has made the verdict partial.
  */
 const ENDLESS_MOST = 16;
 
@@ -43,7 +39,6 @@ class Counts {
   bounded = 0;
   readonly covered = new CoverageCount();
   readonly again = { recoveries: 0, cut: 0, ways: 0 };
-  /** Hosts that were cut with the frames that survivors see. */
   readonly runs = new Set<string>();
   isCutOff: boolean;
   endless: string | undefined;
@@ -109,7 +104,6 @@ export async function verdictOf(
   return documentOf(exploring, conclude(exploring), null);
 }
 
-/** The failure of the run without a power failure precedes all but a counterexample. */
 function documentOf(
   { opening, options: { from, until }, counts, began }: Exploring,
   conclusion: Conclusion,
@@ -135,7 +129,6 @@ function documentOf(
   };
 }
 
-/** Takes steps up to the first violation, or until it is stopped. */
 async function takeSteps(
   exploring: Exploring,
   steps: Steps,
@@ -175,7 +168,6 @@ async function takeSteps(
 
 const NOTHING_READ = "recovery reads nothing that the run has written";
 
-/** The verdict of an exploration without a violation. */
 function conclude({ opening, options, counts }: Exploring): Conclusion {
   const { judgedBy, isRobust } = opening;
   const why = counts.endless ?? whyUnsure(opening, counts, options.cuts === 1) ??
@@ -187,7 +179,6 @@ function conclude({ opening, options, counts }: Exploring): Conclusion {
   return isEmpty ? { verdict: "unchecked", why: NOTHING_READ } : { verdict: "safe" };
 }
 
-/** Why robustness ignores some words; undefined where it has judged all that were read. */
 function whyUnexplained({ unexplained }: Counts): string | undefined {
   if (unexplained === 0) return undefined;
   const words = countOf(unexplained, "word");
@@ -195,8 +186,8 @@ function whyUnexplained({ unexplained }: Counts): string | undefined {
 }
 
 /**
- * Why a run without a violation proves little; undefined where it proves that there is none.
- * @param isOnce second power failures were left out on request.
+ * Undefined where the run proves that there is no violation. @param isOnce second power failures
+ * were left out on request.
  */
 function whyUnsure(
   { endPs }: Opening,
@@ -214,7 +205,6 @@ function whyUnsure(
   return reasons.length > 0 ? reasons.join("; ") : undefined;
 }
 
-/** Text: some recoveries were not cut again, and the option that would do it. */
 function whyNotAgain({ recoveries, cut, ways }: Again, isOnce: boolean): string {
   if (isOnce) {
     return `${countOf(recoveries, "recovery that writes was", "recoveries that write were")} not ` +
@@ -224,7 +214,6 @@ function whyNotAgain({ recoveries, cut, ways }: Again, isOnce: boolean): string 
     `with ${countOf(ways, "way")} to find memory: --cuts 2 has it fail during all`;
 }
 
-/** Text: the tried choices where there were more, and that the rest was not tried. */
 function whyBounded(bounded: number, covered: readonly Covered[]): string {
   const others = bounded - covered.reduce((sum, { instants }) => sum + instants, 0);
   const tried = [
@@ -245,7 +234,6 @@ function whyStop(
   return elapsedMs >= forMs ? `its time of ${forMs / 1_000} s is over ${size()}` : undefined;
 }
 
-/** Text: the reason why an exploration is large, and the part of it that is done. */
 function sizeText({ opening: { futures, endPs }, counts: { instants, runs } }: Exploring): string {
   if (futures === null) return `${countOf(instants, "instant")} of a run of ${formatTime(endPs)}`;
   return `${runs.size} of about ${futures} runs of the rack, one for each frame ` +

@@ -1,6 +1,6 @@
 /**
- * The rows of fio's output: one for each thread, or one for all threads of a group with `group_reporting`, and
- * the figures of each group (`stat.c`: sum_thread_stats, __show_run_stats).
+ * Rows of fio's output, of threads or of groups with `group_reporting`, and the figures of each
+ * group (`stat.c`: sum_thread_stats, __show_run_stats).
  */
 import { PS_PER_S, type Time } from "../../../fabric/base/time.ts";
 import { valueOf } from "../../../nodes/host/programs/fio/histogram.ts";
@@ -15,27 +15,24 @@ import {
 import type { Shown } from "../shown.ts";
 import type { FioThread } from "../run_fio.ts";
 
-/** One entry of `jobs`. */
 export interface Row {
   readonly name: string;
   readonly host: string;
-  /** Number of the first thread, from 1, in the place of fio's process. */
+  /** Of the first thread, from 1, in the place of fio's process. */
   readonly number: number;
   readonly groupId: number;
   readonly threads: number;
-  /** Of the first thread. */
   readonly iodepth: number;
   readonly shown: Shown;
   readonly options: Readonly<Record<string, string>>;
   readonly error?: JobError;
   readonly startPs: Time;
-  /** Sum of the threads' run times, and of their cores' time in it. */
+  /** Sums of the threads' run times, and of their cores' time in it. */
   readonly threadsPs: Time;
   readonly corePs: Time;
   readonly stats: ThreadStats;
 }
 
-/** The figures of a direction of a group. */
 export interface GroupDirection {
   readonly bytes: number;
   /** Bytes/s of all together, and of the slowest and fastest row. */
@@ -46,7 +43,7 @@ export interface GroupDirection {
   readonly mostPs: Time;
 }
 
-/** Bytes/s of a direction, from its exact time: a run of the rack may last less than fio's millisecond. */
+/** Bytes/s, from the exact time: a run of the rack may last less than fio's millisecond. */
 export function rateOf({ bytes, runtimePs }: Pick<DirectionStats, "bytes" | "runtimePs">): number {
   return runtimePs === 0 ? 0 : Math.floor(bytes * PS_PER_S / runtimePs);
 }
@@ -101,7 +98,6 @@ function rowOf({ job, host, groupId, shown, options, result }: FioThread): Row |
 
 const NO_MOMENTS: Moments = { samples: 0, min: 0, max: 0, mean: 0, squares: 0 };
 export const NO_LATENCY: Latency = { ...NO_MOMENTS, buckets: [] };
-/** A direction without I/O. */
 export const NO_IO: DirectionStats = {
   bytes: 0,
   ios: 0,
@@ -113,7 +109,6 @@ export const NO_IO: DirectionStats = {
   bw: NO_MOMENTS,
   iops: NO_MOMENTS,
 };
-/** A thread that failed before its first I/O. */
 const NOTHING: ThreadStats = {
   read: NO_IO,
   write: NO_IO,
@@ -214,12 +209,12 @@ function added(one: Moments, other: Moments): Moments {
   };
 }
 
-/** Standard deviation of a sample (calc_lat). */
+/** Of a sample (calc_lat). */
 export function deviationOf({ samples, squares }: Moments): number {
   return samples > 1 ? Math.sqrt(squares / (samples - 1)) : 0;
 }
 
-/** A latency in ns at each of some percentiles, in the same order (calc_clat_percentiles). */
+/** A latency in ns at each percentile of the list (calc_clat_percentiles). */
 export function percentilesOf({ samples, buckets }: Latency, list: readonly number[]): number[] {
   const values: number[] = [];
   let sum = 0;
@@ -232,10 +227,9 @@ export function percentilesOf({ samples, buckets }: Latency, list: readonly numb
   return values;
 }
 
-/** A bucket's name, and its share in percent. */
 export type Share = readonly [name: string, percent: number];
 
-/** Shares of a row of counts; none that is not 0 is shown as less than `least`. */
+/** A share that is not 0 is shown as `least` or more. */
 function sharesOf(
   names: readonly string[],
   counts: readonly number[],
@@ -281,7 +275,6 @@ export function busyOf({ threadsPs, corePs }: Row): number {
   return threadsPs === 0 ? 0 : 100 * corePs / threadsPs;
 }
 
-/** I/Os of both directions. */
 export function iosOf(stats: ThreadStats): number {
   return totalOf(DIRECTIONS.map((direction) => stats[direction].ios));
 }
@@ -290,7 +283,7 @@ function totalOf(counts: readonly number[]): number {
   return counts.reduce((sum, each) => sum + each, 0);
 }
 
-/** The groups by their number, each with the directions that moved data. */
+/** By number, each with the directions that moved data. */
 export function groupsOf(
   rows: readonly Row[],
 ): { readonly groupId: number; readonly directions: Map<Direction, GroupDirection> }[] {
@@ -315,7 +308,7 @@ export function groupsOf(
   });
 }
 
-/** A row's share of its group's bandwidth in percent (convert_agg_kbytes_percent). */
+/** In percent of the group's bandwidth (convert_agg_kbytes_percent). */
 export function shareOfGroup(meanKib: number, groupRate: number): number {
   return groupRate > 1024 ? Math.min(100, 100 * Math.floor(meanKib) / (groupRate / 1024)) : 100;
 }

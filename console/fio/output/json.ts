@@ -1,4 +1,7 @@
-/** fio's `--output-format=json` and `json+` (`stat.c`: show_thread_status_json, add_ddir_status_json). */
+/**
+ * fio's `--output-format=json` and `json+` (`stat.c`: show_thread_status_json,
+ * add_ddir_status_json).
+ */
 import type { Direction } from "../../../nodes/host/programs/fio/job.ts";
 import { valueOf } from "../../../nodes/host/programs/fio/histogram.ts";
 import type { DirectionStats, Latency } from "../../../nodes/host/programs/fio/stats.ts";
@@ -30,7 +33,7 @@ export interface JsonContext {
   readonly withBins: boolean;
 }
 
-/** The document: fio's, with what only a rack has under `rackmesh`. */
+/** fio's document, with what only a rack has under `rackmesh`. */
 export function fioJson(run: FioRun, context: JsonContext): Record<string, unknown> {
   const { version, now } = context;
   const rows = rowsOf(run.threads);
@@ -100,7 +103,7 @@ function jobOf(
 }
 
 /**
- * Keys in fio's order: JavaScript puts those that are whole numbers first, in ascending order, as they
+ * In fio's order: JavaScript puts keys that are whole numbers first, in ascending order, as they
  * stand in fio's output.
  */
 function named(shares: readonly Share[]): Record<string, number> {

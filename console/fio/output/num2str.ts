@@ -5,8 +5,8 @@ const SI = ["", "k", "M", "G", "T", "P", "E"], IEC = ["", "Ki", "Mi", "Gi", "Ti"
 export type Unit = "" | "B" | "B/s" | "bit/s";
 
 /**
- * A whole number with at most `figures` digits and its point, and a prefix: 4096 is `4096` with four figures,
- * `4.0Ki` with three.
+ * At most `figures` digits and the point, and a prefix: 4096 is `4096` with four figures, `4.0Ki`
+ * with three.
  */
 export function num2str(
   value: number,
@@ -35,7 +35,7 @@ export function num2str(
   return `${carried}.${fraction.slice(2)}${prefixes[power]}${unit}`;
 }
 
-/** A rate in bytes/s as the job's `unit_base` and a power have it. */
+/** By the job's `unit_base` and a power. */
 export function rateText(
   bytesPerSecond: number,
   { figures, binary, unitBase }: {

@@ -1,4 +1,7 @@
-/** fio's output for people (`stat.c`: show_thread_status_normal, show_group_stats; `init.c`: add_job). */
+/**
+ * fio's output for people (`stat.c`: show_thread_status_normal, show_group_stats; `init.c`:
+ * add_job).
+ */
 import { type Direction, DIRECTIONS } from "../../../nodes/host/programs/fio/job.ts";
 import type { DirectionStats, Latency, Moments } from "../../../nodes/host/programs/fio/stats.ts";
 import type { Shown } from "../shown.ts";
@@ -24,13 +27,11 @@ import {
 import { ctime } from "./ctime.ts";
 import { num2str, rateText } from "./num2str.ts";
 
-/** The command's additions: fio's name and version, and its clock. */
 export interface TextContext {
   readonly version: string;
   readonly now: Date;
 }
 
-/** The whole output of a run. */
 export function fioText(threads: readonly FioThread[], { version, now }: TextContext): string {
   const rows = rowsOf(threads);
   const groups = groupsOf(rows);
@@ -51,7 +52,6 @@ export function fioText(threads: readonly FioThread[], { version, now }: TextCon
   ].join("\n");
 }
 
-/** A line for the first thread of each job, and `...` for the others. */
 function jobLines(threads: readonly FioThread[]) {
   return ({ job, groupId, section, shown, given }: FioThread, i: number): string[] => {
     const before = threads[i - 1], next = threads[i + 1];
@@ -70,7 +70,6 @@ function jobLines(threads: readonly FioThread[]) {
   };
 }
 
-/** For an assumed server it is fio's default. */
 function rwText(given: FioThread["given"]): string {
   const text = String(given.get("rw")?.value ?? "read");
   return text === "readwrite" ? "rw" : text;
@@ -152,7 +151,6 @@ function directionLines(
   return lines;
 }
 
-/** Values are shown in µs or ms (nsec_to_usec, nsec_to_msec). */
 function unitOf(
   { min, max, deviation = Infinity }: {
     readonly min: number;
@@ -196,7 +194,6 @@ function percentileLines(
   return lines;
 }
 
-/** Bandwidth and I/O a second over the windows of `bwavgtime`. */
 function sampleLines(
   { bw, iops }: DirectionStats,
   { shown: { kbBase, unitBase }, group }: { readonly shown: Shown; readonly group: GroupDirection },
@@ -218,7 +215,6 @@ function sampleLines(
   ];
 }
 
-/** The distribution of completion latencies: a line of five for each unit, where it has any. */
 function classLines(row: Row): string[] {
   const lines: string[] = [];
   for (const [unit, shares] of Object.entries(classesOf(row))) {

@@ -1,7 +1,3 @@
-/**
- * A rack in containers as a run of this machine's list: a directory with the run file, the bus's address, and
- * links into the volumes of the rack's containers. Nothing here writes to those.
- */
 import type { NatsAddress } from "../../../fabric/bus/nats_bus.ts";
 import type { RunFile } from "../../../fabric/rack/assembly/run_file.ts";
 import { ifThere } from "../../base/files.ts";
@@ -13,15 +9,11 @@ export interface Attached {
   readonly runFile: RunFile;
   readonly address: NatsAddress;
   readonly viewer: Omit<NatsAddress, "url">;
-  /** The timekeeper's state: the run's record. */
   readonly record: string;
-  /** The states of the partitions, by name. */
   readonly states: string;
-  /** The refusals of the broker. */
   readonly brokerLog: string;
 }
 
-/** Files that the timekeeper leaves (`fabric/clock/timekeeper_main.ts`), and that a replay and the page read. */
 const RECORDS = [
   "faults.jsonl",
   "planned.jsonl",
@@ -32,7 +24,7 @@ const RECORDS = [
   "clock.json",
 ];
 
-/** Puts the rack into the list, also where an earlier console has. @returns the run's name. */
+/** Puts the rack into the list, again where an earlier console has; returns the run's name. */
 export async function attachRack(rack: Attached): Promise<string> {
   const { runFile, address, viewer, record, states, brokerLog } = rack;
   const { run } = runFile;
@@ -55,7 +47,6 @@ export async function attachRack(rack: Attached): Promise<string> {
   return run;
 }
 
-/** The file may not be there yet. */
 function link(to: string, path: string): void {
   if (ifThere(() => Deno.lstatSync(path)) === undefined) Deno.symlinkSync(to, path);
 }

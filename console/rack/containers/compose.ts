@@ -1,4 +1,3 @@
-/** Writes a folder from which Docker runs a rack, one container per device. */
 import type { RunFile } from "../../../fabric/rack/assembly/run_file.ts";
 import { Refusal, refusal } from "../../../fabric/rack/plan/problem.ts";
 import {
@@ -17,20 +16,17 @@ import { onlyOne, prepare, type Prepared, type PrepareOptions, runFileOf } from 
 
 export interface ComposeOptions {
   readonly prepare: PrepareOptions;
-  /** Gives up trying own programs. */
   readonly signal?: AbortSignal;
   readonly out: string;
   readonly image: string;
   readonly natsImage: string;
-  /** The timekeeper declares a process dead after this long without a message. */
+  /** Without a message for so long, a process is dead. */
   readonly livenessMs: number;
-  /** Keep every step of every operation in the containers' volumes. */
   readonly trace: boolean;
-  /** The rack stays up, as that of `rack up`: it has no end, and no report. */
   readonly stayUp: boolean;
-  /** Where the console is published on the loopback interface. */
+  /** On the loopback interface. */
   readonly consolePort: number;
-  /** Receives the hosts whose `put` is left out of a rack that stays up, as it has no input file. */
+  /** Hosts whose `put` is left out of a rack that stays up, as it has no input file. */
   readonly onLeftOut?: (hosts: readonly string[]) => void;
 }
 
@@ -38,7 +34,7 @@ const NAME_LENGTH = 24;
 const ID_BYTES = 3;
 const PASSWORD_BYTES = 16, KEY_BYTES = 32;
 
-/** Writes the folder. @returns the run's name, which is the compose project's. @throws Refusal */
+/** Writes the folder; returns the run's name, which is the compose project's. @throws Refusal */
 export async function composeRack(
   scenario: ScenarioSource,
   options: ComposeOptions,
@@ -60,7 +56,7 @@ export async function composeRack(
   return run;
 }
 
-/** The run's name is that of the compose project: both allow lower case, digits, `-` and `_`. */
+/** A compose project may have lower case, digits, `-` and `_`, as a run's name. */
 function projectName(scenario: string): string {
   const name = scenario.toLowerCase().replaceAll(/[^a-z0-9_-]/g, "-").slice(0, NAME_LENGTH);
   return name.replace(/^[^a-z0-9]+/, "") || "rack";
@@ -74,10 +70,7 @@ function refuseNames({ partitions }: Prepared): void {
   }
 }
 
-/**
- * Captures are refused: the report could not collect recordings from all containers, as most have
- * no volume.
- */
+/** Most containers have no volume from which the report could collect recordings. */
 function refuseCaptures({ variant: { capture } }: Prepared): void {
   const asked = Object.keys(capture).filter((key) => capture[key as keyof typeof capture]);
   if (asked.length === 0) return;
@@ -102,7 +95,6 @@ async function makeFolder(path: string): Promise<void> {
   }
 }
 
-/** Copies inputs into the folder. @returns where they are in a container. */
 async function takeInputs(one: Prepared, out: string) {
   const inputs: Record<string, Record<string, string>> = {};
   for (const [host, files] of Object.entries(one.inputs)) {
@@ -127,7 +119,7 @@ async function writeFolder(
   { runFile, text, consolePort }: { runFile: RunFile; text: string; consolePort: number },
 ): Promise<void> {
   const passwords = busUsers(runFile).map((_, i) =>
-    // The first character is a letter: the server would parse digits as a number.
+    // The server would parse a first digit as a number.
     `${passwordVariable(i)}=p${randomHex(PASSWORD_BYTES)}\n`
   );
   const lines = [

@@ -1,7 +1,6 @@
 /**
- * A rack as containers: the compose file, and the configuration of the NATS server, whose access
- * list is the cabling. Pure text from a run file; `commands/compose.ts` writes it.
- * `docker/README.md` explains the settings and the rejected alternatives.
+ * Pure text from a run file. `docker/README.md` explains the settings and the rejected
+ * alternatives.
  */
 import { Document } from "yaml";
 import { accessOfContainers, USERS } from "../../../fabric/bus/access.ts";
@@ -20,25 +19,26 @@ export const IN_CONTAINER = {
   natsConfig: "/etc/rackmesh/nats.conf",
   /** `RunFile.directory`: a volume where its content has to outlive the container. */
   state: "/var/lib/rackmesh",
-  /** In the containers of nats-server, which writes its log there, and in those that read it. */
   brokerLog: "/var/log/rackmesh",
-  /** For the report and the console: the state of the timekeeper and, by partition, of the hosts. */
+  /** For the report and the console: of the timekeeper and, by partition, of the hosts. */
   record: "/mnt/record",
   states: "/mnt/states",
 } as const;
 
-/** The services beside the partitions; no partition can have one of these names. */
+/** Beside the partitions, which have other names. */
 export const OWN_SERVICES: readonly string[] = ["nats", "timekeeper", "report", "console"];
 
-/** Variables of `.env` and of the console's container: an operator's key, and the port on the loopback interface. */
+/**
+ * Of `.env` and of the console's container: an operator's key, and the port on the loopback
+ * interface.
+ */
 export const CONSOLE_KEY = "RACKMESH_CONSOLE_KEY", CONSOLE_PORT = "RACKMESH_CONSOLE_PORT";
 
-/** In the console's container: the password of the broker's user that may watch but not drive. */
+/** In the console's container, for the broker's user that may watch but not drive. */
 export const VIEWER_PASSWORD = "RACKMESH_VIEWER_PASSWORD";
 
 export interface ComposeOptions {
   readonly runFile: RunFile;
-  /** Tells the run from other runs of the scenario, for the report. */
   readonly label: string;
   readonly image: string;
   readonly natsImage: string;
@@ -47,19 +47,16 @@ export interface ComposeOptions {
 type Partition = RunFile["partitions"][number];
 
 const NATS_PORT = 4222;
-/**
- * Limit per Deno process: V8 and I/O threads grow with the number of cores. Measured: 5 on 2 cores.
- */
+/** V8 and I/O threads grow with the number of cores. Measured: 5 on 2 cores. */
 const PIDS_MAX = 256;
 /** The console's jobs and replays are racks and processes of its own container. */
 const CONSOLE_PIDS_MAX = 4_096;
-/** Docker restarts a failed timekeeper or NATS server at most this often. */
 const RETRIES = 5;
 
 const BUS_URL = `nats://nats:${NATS_PORT}`;
 /**
- * The parent of a device's process may start Deno and talk to the bus. The device's process has fewer rights
- * (`device_rights.ts`), which its parent gives it.
+ * A parent may start Deno and talk to the bus; it gives the device's process fewer rights
+ * (`device_rights.ts`).
  */
 const PARENT = [
   ...["deno", "run", "--quiet", "--no-prompt", "--frozen", "--cached-only", "--deny-import"],
@@ -67,9 +64,9 @@ const PARENT = [
   `--allow-net=${BUS_URL.replace("nats://", "")}`,
   ...["--allow-read", "--allow-env", "--allow-sys", "--allow-run=deno"],
 ];
-/** The console's name on its own network: no host's name has an underscore. */
+/** On the console's own network; no host's name has an underscore. */
 const CONSOLE_NAME = "console_page";
-/** Finding and ending processes takes all of Deno's rights; the container has few. */
+/** To find and end processes takes all of Deno's rights; the container has few. */
 const CONSOLE = [
   ...["deno", "run", "--quiet", "--no-prompt", "--frozen", "--cached-only"],
   v8Flags(),
@@ -81,7 +78,7 @@ export function busUsers(runFile: RunFile): string[] {
   return [...accessOfContainers(runFile).keys()];
 }
 
-/** The variable that holds a user's password, by its place in {@link busUsers}. */
+/** The variable of a user's password, by its place in {@link busUsers}. */
 export function passwordVariable(place: number): string {
   return `RACKMESH_PASSWORD_${place}`;
 }
@@ -92,7 +89,7 @@ const BROKER_LOG = "broker-log";
 
 export const BROKER_LOG_FILE = `${IN_CONTAINER.brokerLog}/nats-server.log`;
 
-/** The compose file. It holds no passwords, but refers to the variables of `.env`. */
+/** It refers to the passwords of `.env`. */
 export function composeFile(options: ComposeOptions): string {
   const { runFile } = options;
   const { plan, partitions } = runFile;
@@ -105,7 +102,6 @@ export function composeFile(options: ComposeOptions): string {
       ...Object.fromEntries(
         partitions.map((partition) => [partition.name, partitionService(options, partition)]),
       ),
-      // A rack that stays up has no end to report on.
       ...(!runFile.stayUp && { report: reportService(options) }),
       console: consoleService(options),
     },
@@ -142,7 +138,7 @@ ${
   return text.replaceAll(LINE_BREAKS, escaped);
 }
 
-/** Characters that end a line in YAML 1.1, and control characters: JSON leaves them as they are. */
+/** Line ends of YAML 1.1 and control characters, which JSON leaves as they are. */
 const LINE_BREAKS = /[\u007f-\u009f\u2028\u2029\ufeff]/g;
 
 function escaped(character: string): string {
@@ -222,7 +218,7 @@ function reportService(options: ComposeOptions): Service {
   };
 }
 
-/** The page's port is published on the loopback interface of Docker's machine, under the same number. */
+/** Docker's machine publishes the page on loopback, under the same port. */
 function consoleService(options: ComposeOptions): Service {
   const { runFile } = options;
   const port = valueOf(CONSOLE_PORT), looks = lookingInto(runFile);
@@ -232,7 +228,7 @@ function consoleService(options: ComposeOptions): Service {
     ports: [`127.0.0.1:${port}:${port}`],
     pids_limit: CONSOLE_PIDS_MAX,
     entrypoint: CONSOLE,
-    // Listens on a network without devices. A port published on loopback alone needs no TLS.
+    // On a network without devices. A port published on loopback alone needs no TLS.
     command: [
       "docker/console_main.ts",
       ...["console", "--listen", CONSOLE_NAME, "--insecure", "--host", "127.0.0.1", "--port", port],
@@ -252,7 +248,6 @@ function consoleService(options: ComposeOptions): Service {
   };
 }
 
-/** Reads the files of other containers on their volumes, and writes to none. */
 function lookingInto(
   runFile: RunFile,
 ): { readonly group_add: string[]; readonly volumes: Service[] } {
@@ -277,7 +272,6 @@ function lookingInto(
   };
 }
 
-/** The services without which there is no rack. */
 function allOf({ partitions }: RunFile): string[] {
   return ["nats", "timekeeper", ...partitions.map(({ name }) => name)];
 }
@@ -295,7 +289,6 @@ function passwordOf(runFile: RunFile, user: string): string {
   return valueOf(passwordVariable(busUsers(runFile).indexOf(user)));
 }
 
-/** Compose replaces it with the value of this variable of `.env`. */
 function valueOf(variable: string): string {
   return `\${${variable}}`;
 }
@@ -305,7 +298,6 @@ function text(value: string): string {
   return value.replaceAll("$", "$$$$");
 }
 
-/** In the long form, in which a path may contain a colon. */
 function fileMount(from: string, to: string): Service {
   return { type: "bind", source: text(from), target: text(to), read_only: true };
 }
@@ -334,10 +326,7 @@ function inputMounts(runFile: RunFile, partition: Partition): Service[] {
     .map((host) => fileMount(`./inputs/${host}`, `${IN_CONTAINER.inputs}/${host}`));
 }
 
-/**
- * The NATS server's configuration. Each user may publish and receive on its own subjects only, so that no container
- * can send as another or listen to a cable that does not end at it.
- */
+/** No container can send as another or listen to a cable that does not end at it. */
 export function natsConfig(runFile: RunFile): string {
   const passwords = new Map(
     busUsers(runFile).map((user, i) => [user, `$${passwordVariable(i)}`]),

@@ -1,13 +1,13 @@
 /**
- * Process 1 of a device's container: `parent_main.ts RUN_FILE PARTITION`. It starts the partition's process,
- * ends it and starts it again by order (`control.kill-<partition>`, `control.boot-<partition>`, the plan's by
- * `clock.order`), and tells the timekeeper of its end: a supervisor for one partition, in a rack whose
- * processes cannot see each other. Every end of the process is a power failure; the end of this one, too,
- * of which the timekeeper hears nothing but silence.
+ * Process 1 of a device's container: `parent_main.ts RUN_FILE PARTITION`, a supervisor for one
+ * partition. Orders start and end the partition's process (`control.kill-<partition>`,
+ * `control.boot-<partition>`, the plan's by `clock.order`). The end of this process is a power
+ * failure, too; the timekeeper hears nothing of it but silence.
  */
+import { orderFromBytes } from "../../../fabric/clock/clock.ts";
 import { bootVerb, deathVerb, killVerb, processVerb } from "../../../fabric/bus/access.ts";
 import type { Bus } from "../../../fabric/bus/bus.ts";
-import { decode, decodeSealed, encode } from "../../../fabric/bus/codec.ts";
+import { decode, encode } from "../../../fabric/bus/codec.ts";
 import { patternOf } from "../../../fabric/bus/subjects.ts";
 import { runOnBus } from "../../../fabric/process.ts";
 import { EXIT } from "../../../fabric/base/exit.ts";
@@ -23,7 +23,6 @@ interface Place {
   readonly partition: string;
 }
 
-/** The slot of this container's partition; orders come over the bus. */
 function slotOn(
   bus: Bus,
   { runFilePath, runFile: { run, directory, partitions }, partition }: Place,
@@ -41,7 +40,6 @@ function slotOn(
         name: partition,
         module: "nodes/main.ts",
         args: [runFilePath, partition, instance],
-        // The address and the credential of the bus are in the environment, and go on to it.
         env: {},
         rights: ["--frozen", ...deviceRights(url, { directory })],
       }),
@@ -71,9 +69,8 @@ function slotOn(
   });
   on(processVerb(partition), () => ({ instance: slot.instance, pid: slot.child?.pid ?? null }));
   bus.subscribe(patternOf({ kind: "clock.order", run, partition }), (payload) => {
-    const order = decodeSealed(payload);
-    const [verb, , , instance] = Array.isArray(order) ? order as unknown[] : [];
-    slot.obey(verb, instance);
+    const order = orderFromBytes(payload);
+    if (order !== undefined) slot.obey(order);
   });
   return slot;
 }
@@ -83,7 +80,6 @@ async function main(place: Place): Promise<void> {
   await runOnBus({ run, name: partition, title: `The parent of ${partition}` }, (bus) => {
     const slot = slotOn(bus, place);
     slot.start();
-    // The container ends with its process 1, and all in it at that instant.
     return () => slot.close();
   });
 }

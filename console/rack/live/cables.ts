@@ -1,9 +1,8 @@
-/** Cables of a running rack: orders faults and reports their effects. */
 import { sleep } from "../../../fabric/bus/wall_time.ts";
 import { parseTarget } from "../../../fabric/rack/plan/cable_names.ts";
 import type { LinkFaultPlan, LinkFaultRequest } from "../../../fabric/rack/plan/link_plan.ts";
 import type { RackPlan } from "../../../fabric/rack/plan/plan.ts";
-import { refusal, showFound } from "../../../fabric/rack/plan/problem.ts";
+import { optionRefusal, refusal, showFound } from "../../../fabric/rack/plan/problem.ts";
 import { linkFaultSchema } from "../../../fabric/rack/scenario/fault_schema.ts";
 import { readLinkFault } from "../../../fabric/rack/assembly/link_faults.ts";
 import type { Time } from "../../../fabric/base/time.ts";
@@ -12,14 +11,16 @@ import { recordedIn } from "../fault_lines.ts";
 import type { Answer } from "./control.ts";
 import type { RackLink } from "./racks.ts";
 
+const TIME = { type: "time" };
+
 export interface LinkOrder {
   /** `a-rnic/tor`, `a-rnic->tor`, or a host for the cable of its RNIC. */
   readonly target: string;
   readonly action: LinkFaultPlan["action"];
-  /** The other terms, with the words of the scenario's `faults`: `loss`, `until`, `only` … */
+  /** In the words of the scenario's `faults`: `loss`, `until`, `only` … */
   readonly terms: Readonly<Record<string, unknown>>;
   readonly at?: Time;
-  /** Duration; the alternative is `until` among the terms. */
+  /** Duration; or `until` among the terms. */
   readonly forPs?: Time;
 }
 
@@ -33,7 +34,11 @@ export function linkFaultRequest(plan: RackPlan, order: LinkOrder): LinkFaultReq
   const when = at === undefined ? {} : { at };
   if (action === "cut" || action === "heal") return { action, ...found, ...when };
   if (forPs !== undefined && terms["until"] !== undefined) {
-    throw refusal("", { found: "--for and --until stand together", expected: "one of them" });
+    throw optionRefusal((named) => ({
+      path: "",
+      found: `${named("for", TIME)} and ${named("until", TIME)} stand together`,
+      expected: "one of them",
+    }));
   }
   const { target: _, at: __, ...fault } = readTerms(order);
   return { ...fault, ...found, ...when, ...(forPs !== undefined && { forPs }) };
@@ -45,24 +50,28 @@ function readTerms({ target, action, terms }: LinkOrder) {
   const parsed = linkFaultSchema.safeParse(section);
   if (!parsed.success) {
     const { path: [key], message } = parsed.error.issues[0]!;
-    const name = key === action ? `The ${action}` : `--${String(key)}`;
-    throw refusal(name, { found: showFound(section[String(key)]), expected: message });
+    const term = String(key), found = showFound(section[term]);
+    if (term === action) throw refusal(`The ${action}`, { found, expected: message });
+    throw refusal((named) => term === "until" ? named(term, TIME) : named(term), {
+      found,
+      expected: message,
+    });
   }
   const fault = readLinkFault(parsed.data);
   if (!("found" in fault)) return fault;
   throw refusal("", { found: `Found ${fault.found}`, expected: fault.expected });
 }
 
-/** Sends one request `control.<verb>`; undefined without an answer. */
+/** Undefined without an answer. */
 export type Ask = (verb: string, body: unknown) => Promise<Answer | undefined>;
 
 const AGAIN_MS = 20;
 
 /**
- * Orders a cable fault, or its end, until the timekeeper answers with its time and number. A restarted
- * timekeeper recognises the order by its token in the record.
+ * Repeats the order until the timekeeper answers with its time and number; a restarted timekeeper
+ * finds the order's token in the record.
  * @param goesOn called before each attempt; false ends the attempts.
- * @returns undefined where `goesOn` ended them without an answer.
+ * @returns undefined where `goesOn` ended them.
  */
 export async function orderLinkFault(
   ask: Ask,
@@ -81,7 +90,7 @@ export async function orderLinkFault(
 }
 
 /**
- * The planned and ordered cable faults, and how many frames each has affected so far.
+ * Planned and ordered cable faults, with the number of frames that each has affected so far.
  * @throws RackError where a process with power does not answer: its counts are not known.
  */
 export async function linkFaultsOf({ rack, control }: RackLink): Promise<FaultRow[]> {
@@ -90,7 +99,6 @@ export async function linkFaultsOf({ rack, control }: RackLink): Promise<FaultRo
   const linkFaults = [...plan.linkFaults ?? [], ...recordedIn(directory).linkFaults];
   return faultRows(plan.scenario, {
     plan: { ...plan, linkFaults },
-    // A device without power has no counts.
     finals: finals.filter((final) => final !== undefined),
   });
 }

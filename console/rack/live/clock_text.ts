@@ -1,12 +1,11 @@
-/** The state of a rack's clock, as text and as a JSON document. */
 import type { ClockStatus } from "../../../fabric/clock/clock_service.ts";
 import { formatTime } from "../../../fabric/base/time.ts";
 import { finite } from "../../reports/json.ts";
 
-/** A process that computes for longer holds even a rack that moves at a pace. */
+/** Longer computation holds even a rack that moves at a pace. */
 const SLOW_MS = 1_000;
 
-/** The clock as a JSON document: null stands for "never". */
+/** Null: never. */
 export function clockDocument(clock: ClockStatus) {
   const { now, next, limit, paused, finished, standsAt, hits, pace, events, digest } = clock;
   return {
@@ -15,7 +14,7 @@ export function clockDocument(clock: ClockStatus) {
     limitPs: finite(limit),
     paused,
     finished,
-    /** See `ClockStatus`; null as well while it moves. */
+    /** Null as well while time moves. */
     standsAtPs: standsAt,
     hits: [...hits],
     psPerSecond: pace,
@@ -32,11 +31,10 @@ export function clockText(clock: ClockStatus): string {
 
 function nextText({ now, next }: ClockStatus): string {
   if (next === Infinity) return "nothing is to happen";
-  // Some partitions are ahead of others; the rack's time is that of the furthest.
+  // Some partitions are ahead; the rack's time is that of the furthest.
   return next < now ? "under way" : `next event at ${formatTime(next)}`;
 }
 
-/** The reason why time is held until an order releases it; empty where there is none. */
 function heldBy(clock: Omit<ClockStatus, "driven">): string[] {
   if (clock.finished) return ["finished"];
   if (clock.paused) return ["paused"];
@@ -44,7 +42,7 @@ function heldBy(clock: Omit<ClockStatus, "driven">): string[] {
   return [];
 }
 
-/** An event is scheduled that happens only after an order. A pace moves its limit itself. */
+/** The next event happens only after an order. A pace moves its limit itself. */
 export function isTimeHeld(
   { paused, next, limit, pace }: Pick<ClockStatus, "paused" | "next" | "limit" | "pace">,
 ): boolean {
@@ -63,7 +61,7 @@ function wallText(ms: number): string {
   return ms < 1_000 ? `${Math.round(ms)} ms` : `${(ms / 1_000).toFixed(1)} s`;
 }
 
-/** One sentence: time moves, or the process or order that holds it. */
+/** In one sentence: time moves, or the process or order that holds it. */
 export function whyText(status: Omit<ClockStatus, "driven">): string {
   const time = `Virtual time is ${formatTime(status.now)}`;
   const held = heldBy(status);

@@ -1,4 +1,3 @@
-/** Names that a shell completes. */
 import type { RackPlan } from "../../../fabric/rack/plan/plan.ts";
 import { DamagedFileError } from "../../base/files.ts";
 import { listRuns, readRunFile } from "../run_directory.ts";
@@ -6,7 +5,10 @@ import { listRuns, readRunFile } from "../run_directory.ts";
 export const NAMES = ["nodes", "hosts", "runs"] as const;
 export type NamesOf = typeof NAMES[number];
 
-/** All runs; nodes, or hosts, of the racks that are up, and the services that `kill` accepts. */
+/**
+ * For a shell: all runs; nodes, or hosts, of racks that are up, and the services that `kill`
+ * accepts.
+ */
 export async function completionNames(kind: NamesOf): Promise<string[]> {
   const rows = await listRuns();
   if (kind === "runs") return rows.flatMap(({ id, mark }) => mark ? [id, mark] : [id]);
@@ -20,7 +22,6 @@ export async function completionNames(kind: NamesOf): Promise<string[]> {
   return [...names];
 }
 
-/** None where the file is gone, or damaged: a completion has no place for a message. */
 function nodesOf(path: string): RackPlan["nodes"] {
   try {
     return readRunFile(path)?.plan.nodes ?? [];

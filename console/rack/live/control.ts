@@ -1,6 +1,6 @@
 /**
  * The client of a rack's control subjects (`control.<verb>`), which the timekeeper, the supervisor
- * and the partitions answer. It converts their answers into one shape: `{ ok }` or `{ refused }`.
+ * and the partitions answer.
  */
 import { type Bus, BusError } from "../../../fabric/bus/bus.ts";
 import { answererOf, finalVerb } from "../../../fabric/bus/access.ts";
@@ -14,31 +14,27 @@ import type { ClockStatus } from "../../../fabric/clock/clock_service.ts";
 import type { MemberStatus } from "../../../fabric/clock/record.ts";
 import { RackError } from "../../base/rack_error.ts";
 
-/** The answer to an order or a query. */
 export type Answer<T = Readonly<Record<string, unknown>>> =
   | { readonly ok: T }
   | {
     readonly refused: string;
-    /** The order is refused in the present state of the rack; the sender may repeat it. */
+    /** Refused in the present state of the rack; the order may be repeated. */
     readonly isBusy?: true;
   };
 
 export interface AskOptions {
-  /** An unanswered request may be sent again, although its first copy may have arrived. */
+  /** Sends an unanswered request again, although its first copy may have arrived. */
   readonly repeats?: boolean;
-  /** Duration of repetitions; default: {@link PATIENCE_MS}. */
+  /** How long it is repeated; default: {@link PATIENCE_MS}. */
   readonly forMs?: number;
-  /** Timeout of each attempt; default: {@link PATIENCE_MS} for a request that is sent once. */
+  /** Each attempt's; default: {@link PATIENCE_MS} for a request that is sent once. */
   readonly timeoutMs?: number;
   /** Ends the wait; the request may have arrived nevertheless. */
   readonly signal?: AbortSignal | undefined;
 }
 
-/** Timeout of a request that is repeated, and the pause before each repetition. */
 const TIMEOUT_MS = 1_000, AGAIN_MS = 50;
-/** Timeout of a request that is sent once and whose answer is optional. */
 const ATTEMPT_MS = 500;
-/** Timeout of a partition's report, after which its power is checked again. */
 const FINAL_LOOK_MS = 500;
 
 export class ControlClient {
@@ -51,7 +47,7 @@ export class ControlClient {
   }
 
   /**
-   * Sends a request, and repeats it while no process listens (a timekeeper or broker that is starting).
+   * Repeats an unanswered request while no process listens: a timekeeper or broker may be starting.
    * @throws BusError without an answer; the signal's reason.
    */
   async ask<T = Readonly<Record<string, unknown>>>(
@@ -82,8 +78,8 @@ export class ControlClient {
   }
 
   /**
-   * One attempt.
-   * @returns undefined without an answer, or where the signal is aborted: the request may have arrived nevertheless.
+   * Undefined without an answer, or where the signal is aborted: the request may have arrived
+   * nevertheless.
    */
   async attempt<T = Readonly<Record<string, unknown>>>(
     verb: string,
@@ -94,7 +90,7 @@ export class ControlClient {
   }
 
   /**
-   * Sends a request whose refusal is an error.
+   * A refusal is an error.
    * @param options.to the action, for the message; default: the verb.
    * @throws Refusal `Cannot kill b: …`; BusError without an answer.
    */
@@ -108,21 +104,18 @@ export class ControlClient {
     throw refusal("", { found: `Cannot ${to}: ${answer.refused}` });
   }
 
-  /** The timekeeper's clock status. @throws BusError where it does not answer for `forMs`; the signal's reason. */
+  /** @throws BusError where the timekeeper does not answer for `forMs`; the signal's reason. */
   async status(options: Pick<AskOptions, "forMs" | "signal"> = {}): Promise<ClockStatus> {
     return await this.demand<ClockStatus>("status", {}, { ...options, repeats: true });
   }
 
-  /** The clock status, requested once; undefined where the timekeeper does not answer. */
+  /** Asks once; undefined where the timekeeper does not answer. */
   async statusNow(timeoutMs = ATTEMPT_MS): Promise<ClockStatus | undefined> {
     const answer = await this.attempt<ClockStatus>("status", {}, { timeoutMs });
     return answer !== undefined && "ok" in answer ? answer.ok : undefined;
   }
 
-  /**
-   * Polls the status until the condition holds.
-   * @throws BusError where the clock stops answering; the signal's reason.
-   */
+  /** Polls the status. @throws BusError where the clock stops answering; the signal's reason. */
   async waitFor(
     isSo: (status: ClockStatus) => boolean,
     { everyMs = 20, signal }: { readonly everyMs?: number; readonly signal?: AbortSignal } = {},
@@ -136,8 +129,8 @@ export class ControlClient {
   }
 
   /**
-   * A partition's report on its devices, with all reports of its programs; undefined where its process does not
-   * answer for `forMs`, or answers in part only. 0: it is asked once.
+   * A partition's report on its devices, with all reports of its programs; undefined where its
+   * process does not answer for `forMs` (0: is asked once), or answers in part only.
    * @throws the signal's reason.
    */
   async final(
@@ -164,7 +157,7 @@ export class ControlClient {
   }
 
   /**
-   * A partition's report (see {@link final}); undefined where it has no power. Waits for a busy process.
+   * {@link final}; undefined where the partition has no power. Waits for a busy process.
    * @throws RackError where one with power has not answered for {@link PATIENCE_MS}.
    */
   async finalIfPowered(partition: string): Promise<FinalReply | undefined> {
@@ -180,14 +173,13 @@ export class ControlClient {
   }
 }
 
-/** Partitions without power, as the timekeeper sees them, including those whose process is coming up. */
+/** In the timekeeper's view, those whose process is coming up included. */
 export const WITHOUT_POWER: ReadonlySet<MemberStatus["status"]> = new Set([
   "dead",
   "absent",
   "joining",
 ]);
 
-/** Message that these partitions gave no final report. */
 export function noFinal(partitions: readonly string[]): string {
   return `Found no final report of ${partitions.join(", ")}: nothing is known of their programs`;
 }
@@ -204,7 +196,7 @@ async function orAborted<T>(work: Promise<T>, signal: AbortSignal | undefined): 
   }
 }
 
-/** Servers answer with `error` or `refusal`; an answer that is no map counts as neither. */
+/** Servers refuse with `error` or `refusal`. */
 function answerIn<T>(payload: Uint8Array): Answer<T> {
   const reply = Object(decode(payload)) as Readonly<Record<string, unknown>>;
   const refused = reply["error"] ?? reply["refusal"];

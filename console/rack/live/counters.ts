@@ -1,19 +1,17 @@
-/** The counters of a running rack's devices so far, and the traffic of their cables. */
 import { finalVerb } from "../../../fabric/bus/access.ts";
 import type { FinalPage } from "../../../fabric/rack/assembly/run_file.ts";
 import type { RackPlan } from "../../../fabric/rack/plan/plan.ts";
 import type { RackLink } from "./racks.ts";
 
-/** Counters by node, by name. */
 export type Counters = Readonly<Record<string, Readonly<Record<string, number>>>>;
 
 export interface LiveCounters {
   readonly nodes: Counters;
-  /** Processes that do not answer: devices without power. */
+  /** Without power: their processes do not answer. */
   readonly missing: readonly string[];
 }
 
-/** A process answers at once, unless it computes a long span: its next look will find it. */
+/** A process answers at once, unless it computes a long span: then the next look will find it. */
 const TIMEOUT_MS = 250;
 
 /** Asks every process of the rack, all at once. */
@@ -32,16 +30,14 @@ export async function countersOf({ rack, control }: RackLink): Promise<LiveCount
   return { nodes, missing: missing.sort() };
 }
 
-/** Frames and bytes that one end of a cable has sent since its power-on. */
 export interface CableTraffic {
-  /** The cable's index in the plan. */
   readonly cable: number;
   readonly from: string;
   readonly frames: number;
   readonly bytes: number;
 }
 
-/** Of the network cables, each direction by its transmitter's counters. One without power has none. */
+/** Of network cables, each direction by its transmitter's counters: one without power has none. */
 export function trafficOf(
   { cables }: Pick<RackPlan, "cables">,
   counters: Counters,

@@ -1,10 +1,11 @@
 /**
- * Events of a running rack: its state first, then each change: reports and power as the bus brings
- * them, all else within {@link LOOK_AGAIN_MS}. Times are virtual (`atPs`); the order is that of
- * arrival, which may differ.
+ * The state first, then each change: reports and power as the bus brings them, all else within
+ * {@link LOOK_AGAIN_MS}. Times are virtual (`atPs`); the order is that of arrival, which may
+ * differ.
  */
+import { reportFromBytes } from "../../../fabric/rack/assembly/report_message.ts";
 import type { Bus } from "../../../fabric/bus/bus.ts";
-import { decode, decodeSealed } from "../../../fabric/bus/codec.ts";
+import { decodeSealed } from "../../../fabric/bus/codec.ts";
 import { after } from "../../../fabric/bus/wall_time.ts";
 import { ANY, parseSubject, patternOf } from "../../../fabric/bus/subjects.ts";
 import type { ClockStatus } from "../../../fabric/clock/clock_service.ts";
@@ -32,7 +33,7 @@ export interface LinkEvent {
   readonly untilPs?: Time;
 }
 
-/** A process, the broker and the timekeeper included, that is there or has ended. */
+/** Of the broker and the timekeeper, too. */
 export interface ProcessEvent {
   readonly event: "process";
   readonly name: string;
@@ -46,7 +47,7 @@ export interface StateEvent {
   readonly run: string;
   readonly scenario: string;
   readonly seed: number;
-  /** Null while the timekeeper does not answer. */
+  /** Null: the timekeeper does not answer. */
   readonly clock: Clock | null;
   readonly nodes: readonly {
     readonly name: string;
@@ -54,7 +55,6 @@ export interface StateEvent {
     readonly power: boolean;
   }[];
   readonly processes: readonly Omit<ProcessEvent, "event">[];
-  /** Planned by the scenario or ordered since. */
   readonly links: readonly Omit<LinkEvent, "event">[];
 }
 
@@ -62,9 +62,7 @@ export type RackEvent =
   | StateEvent
   | ProcessEvent
   | LinkEvent
-  /** Time stops or continues, or what holds it changes. */
   | ({ readonly event: "clock" } & Clock)
-  /** Power fails (`kill`) or comes back (`start`). */
   | {
     readonly event: "power";
     readonly action: RecordedFault["action"];
@@ -78,13 +76,13 @@ export type RackEvent =
     readonly value: unknown;
     readonly atPs: Time;
   }
-  /** The rack is down: the last one. With a reason where it ended by itself. */
+  /** The last event; with a reason where the rack ended by itself. */
   | ({ readonly event: "ended" } & Partial<EndFile>);
 
-/** Each look asks the timekeeper twice and reads a file of /proc for each process. */
+/** A look asks the timekeeper twice and reads a file of /proc for each process. */
 const LOOK_AGAIN_MS = 250;
 
-/** Until the rack is down, or the signal is aborted. */
+/** Ends when the rack is down or the signal is aborted. */
 export async function* rackEvents(
   link: RackLink,
   signal: AbortSignal,
@@ -98,7 +96,7 @@ export async function* rackEvents(
       for (const each of arrived.splice(0)) {
         if (each.event === "report") yield each;
         else if (each.number === before.powerCount) {
-          // One that is further on tells of a lost one: the next look has them all.
+          // A gap in the count is a lost event: the next look has them all.
           before = { ...before, powerCount: each.number + 1 };
           yield powerEvent(each);
         }
@@ -122,7 +120,6 @@ export async function* rackEvents(
 
 type Arrived = Extract<RackEvent, { event: "report" }> | ({ readonly event: "news" } & PowerNews);
 
-/** Collects what the bus brings from now on, in the order of its arrival. */
 function listen(bus: Bus, run: string) {
   const arrived: Arrived[] = [];
   let wake = () => {};
@@ -132,10 +129,9 @@ function listen(bus: Bus, run: string) {
   };
   const subscriptions = [
     bus.subscribe(patternOf({ kind: "report", run, node: ANY }), (payload, subject) => {
-      const to = parseSubject(subject);
-      const body = decode(payload);
-      if (to?.kind !== "report" || !Array.isArray(body)) return;
-      const [topic, value, atPs] = body;
+      const to = parseSubject(subject), report = reportFromBytes(payload);
+      if (to?.kind !== "report" || report === undefined) return;
+      const { topic, value, time: atPs } = report;
       take({ event: "report", node: to.node, topic, value, atPs });
     }),
     bus.subscribe(patternOf({ kind: "control", run, verb: "power" }), (payload) => {
@@ -145,7 +141,6 @@ function listen(bus: Bus, run: string) {
   ];
   return {
     arrived,
-    /** Settles when something arrives, at the latest after `ms`. */
     arrival: (ms: number) =>
       new Promise<void>((resolve) => {
         const cancel = after(Math.max(0, ms), resolve);
@@ -168,12 +163,11 @@ function powerEvent({ action, nodes, at }: Seen["power"][number]): RackEvent {
   return { event: "power", action, nodes, atPs: at };
 }
 
-/** The observable state of a rack at one moment. */
 export interface Seen {
   readonly clock: ClockStatus | undefined;
   readonly processes: readonly Omit<ProcessEvent, "event">[];
   readonly linkFaults: readonly LinkFaultPlan[];
-  /** Power failures and returns since the last look, and how many there are in all. */
+  /** Since the last look; `powerCount`: in all. */
   readonly power: readonly Pick<RecordedFault, "at" | "action" | "nodes">[];
   readonly powerCount: number;
 }
@@ -198,7 +192,6 @@ async function look({ rack, control }: RackLink, powerCount: number): Promise<Se
   };
 }
 
-/** Those of the record's whole lines: the last one may be being written. */
 function orderedLinkFaults(path: string): readonly LinkFaultPlan[] {
   const text = textIfThere(path) ?? "";
   return faultsIn(text.slice(0, text.lastIndexOf("\n") + 1), path).linkFaults;
@@ -229,7 +222,6 @@ function linkOf(plan: RackPlan, fault: LinkFaultPlan): Omit<LinkEvent, "event"> 
   return { fault: id, action, target, atPs: at, ...(until !== undefined && { untilPs: until }) };
 }
 
-/** The differences from the look before. */
 export function changes(
   plan: RackPlan,
   { before, now }: { readonly before: Seen; readonly now: Seen },
@@ -258,7 +250,7 @@ function processChanges(
   return [...ended, { event: "process", ...now }];
 }
 
-/** The reason why the clock is held; its progress is no event. At a pace its limit moves all the time. */
+/** The clock's progress is no event, and at a pace its limit moves all the time. */
 function holdOf(clock: ClockStatus | undefined): string {
   if (clock === undefined) return "";
   const { paused, finished, pace, limit } = clock;

@@ -1,4 +1,3 @@
-/** Ends everything that is wrong with a running rack: faults of its cables, devices without power. */
 import { targetName } from "../../../fabric/rack/plan/cable_names.ts";
 import { Refusal } from "../../../fabric/rack/plan/problem.ts";
 import { ScmFileError } from "../../../nodes/host/store/scm_file.ts";
@@ -9,11 +8,8 @@ import { startDevice } from "./power.ts";
 import type { RackLink } from "./racks.ts";
 
 export interface Healed {
-  /** Cables whose faults have ended. */
   readonly healed: readonly string[];
-  /** Devices that have power again. */
   readonly started: readonly string[];
-  /** Devices and cables that could not be healed, and why. */
   readonly problems: readonly string[];
 }
 

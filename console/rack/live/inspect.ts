@@ -6,7 +6,10 @@ import { oneOf, refusal } from "../../../fabric/rack/plan/problem.ts";
 import { partitionOf, type RackLink } from "./racks.ts";
 
 export interface Inspected extends DeviceInspection {
-  /** Every event of the device's partition before this has happened, and none later; Infinity: all of them. */
+  /**
+   * All events of the device's partition before this have happened, and none later; Infinity: all
+   * events.
+   */
   readonly reachedPs: Time;
 }
 
@@ -28,7 +31,6 @@ export async function inspectDevice(
   }
   const { why } = await control.status();
   const row = why.find((each) => each.partition === partition);
-  // Its process is gone: nothing would answer.
   if (row?.status === "dead" || row?.status === "absent") {
     throw refusal("", { found: `${node} has no power`, expected: "a device that has" });
   }

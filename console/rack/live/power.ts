@@ -1,11 +1,10 @@
-/** The power of the devices of a running rack, and its service processes. */
 import { PATIENCE_MS } from "../../../fabric/base/patience.ts";
 import { bootVerb, killVerb, processVerb } from "../../../fabric/bus/access.ts";
 import { sleep } from "../../../fabric/bus/wall_time.ts";
 import { BusError } from "../../../fabric/bus/bus.ts";
 import type { RecordedFault } from "../../../fabric/clock/record.ts";
 import type { Time } from "../../../fabric/base/time.ts";
-import { oneOf, refusal } from "../../../fabric/rack/plan/problem.ts";
+import { oneOf, optionRefusal, refusal } from "../../../fabric/rack/plan/problem.ts";
 import { ScmFile, ScmFileBusy } from "../../../nodes/host/store/scm_file.ts";
 import { isThere } from "../../base/files.ts";
 import { isAlive } from "../../base/process_stat.ts";
@@ -15,7 +14,6 @@ import { isProcessOf, type ProcessEntry, readProcesses, signalProcess } from "..
 import { isServed } from "../run_directory.ts";
 import { goneDown, isInContainers, type RackLink, type RackUp } from "./racks.ts";
 
-/** Processes that are no devices; the supervisor restarts each of them when it ends. */
 const SERVICES: ReadonlySet<string> = new Set(["timekeeper", "nats"]);
 
 export function isService(name: string): boolean {
@@ -32,7 +30,7 @@ export function killService(rack: RackUp, name: string): void {
   throw refusal("", { found: `Cannot kill ${name}: its process is not running` });
 }
 
-/** Waits until the supervisor has restarted a service process. */
+/** Waits until the supervisor has restarted it. */
 export async function awaitService(
   { rack, control }: RackLink,
   name: string,
@@ -42,8 +40,8 @@ export async function awaitService(
 }
 
 /**
- * Cuts a device's power by killing its process; returns when the failure is recorded. @throws
- * Refusal
+ * Cuts a device's power by killing its process; returns when the failure is recorded.
+ * @throws Refusal
  */
 export async function killDevice(link: RackLink, node: string) {
   const entry = entryOf(link.rack, node);
@@ -71,17 +69,20 @@ export async function killDevice(link: RackLink, node: string) {
 /** Adds a power failure at a virtual time to the plan. @throws Refusal where that time is past. */
 export async function killDeviceAt(link: RackLink, node: string, at: Time): Promise<void> {
   if (isService(node)) {
-    throw refusal("", { found: `--at is for devices: ${node} runs outside virtual time` });
+    throw optionRefusal((named) => ({
+      path: "",
+      found: `${named("at", { type: "time" })} is for devices: ${node} runs outside virtual time`,
+    }));
   }
   entryOf(link.rack, node);
   await link.control.demand("fault", { node, at }, { to: `kill ${node}` });
 }
 
 /**
- * Powers a device on; returns when that is recorded. A host whose SCM file is damaged stays off, and the rack goes on
- * without it, unless the damage is accepted.
+ * Powers a device on; returns when that is recorded. A host whose SCM file is damaged stays off,
+ * and the rack goes on without it, unless the damage is accepted.
+ * @returns `started`: partitions; `nodes`: devices that have power again.
  * @throws Refusal, ScmFileError
- * @returns in `started` the partitions that were started; in `nodes` the devices that have power again.
  */
 export async function startDevice(
   link: RackLink,
@@ -111,7 +112,7 @@ export async function startDevice(
   return { nodes: [...new Set([...entry.nodes, ...started])], started, at };
 }
 
-/** A rack that does not stay up records nothing after its end. @throws Refusal after its end. */
+/** @throws Refusal after the end of a rack that does not stay up, as nothing is recorded then. */
 export async function checkEnd(
   { rack: { id, file }, control }: Pick<RackLink, "rack" | "control">,
   to: string,
@@ -123,8 +124,8 @@ export async function checkEnd(
 type Booted = { readonly started: readonly string[] } & DeviceProcess;
 
 /**
- * The parents in the containers start the device's process and, with a host's, that of its card if that has none (a
- * power cycle).
+ * The container's parent starts a device's process and, with a host's, that of its card if that has
+ * none (a power cycle).
  */
 async function bootContainers(link: RackLink, entry: ProcessEntry, node: string): Promise<Booted> {
   const { rack: { file: { plan, partitions } }, control } = link;
@@ -157,7 +158,6 @@ function patience(rack: RackUp): { readonly forMs?: number } {
 
 const PARENT_MS = 3_000;
 
-/** Adds to the error of a silent parent where it runs. */
 async function answered<T>(
   asked: Promise<T>,
   { rack }: RackLink,
@@ -170,7 +170,6 @@ async function answered<T>(
   });
 }
 
-/** A partition's process in a container is alive, according to its parent. */
 async function hasProcess(
   { control }: RackLink,
   { name }: ProcessEntry,
@@ -185,7 +184,6 @@ async function hasProcess(
   return answer.ok.pid !== null && answer.ok.instance === instance;
 }
 
-/** @throws ScmFileError, Refusal where the device could not begin. */
 async function checkStart(
   rack: RackUp,
   entry: ProcessEntry,
@@ -206,7 +204,8 @@ async function checkStart(
 }
 
 /**
- * A process that is ending holds its files for a while after `/proc` has lost its command line (Linux: `do_exit`).
+ * A process that is ending holds its files after `/proc` has lost its command line (Linux:
+ * `do_exit`).
  */
 async function whenReleased(look: () => void): Promise<void> {
   const deadline = performance.now() + PATIENCE_MS;
@@ -220,7 +219,6 @@ async function whenReleased(look: () => void): Promise<void> {
   }
 }
 
-/** @throws ScmFileError where the host could not begin with its SCM file. */
 function checkScm({ directory, file }: RackUp, name: string, acceptDamage: boolean): void {
   const node = file.plan.nodes.find((each) => each.name === name);
   const path = `${directory}/scm/${name}.scm`;
@@ -230,7 +228,7 @@ function checkScm({ directory, file }: RackUp, name: string, acceptDamage: boole
   ScmFile.open(path, { host: name, bytes: node.config.scmBytes }).close();
 }
 
-/** The process that a name stands for: its own, or that of the device. @throws Refusal */
+/** A name is a process's, or a device's. @throws Refusal */
 export function entryOf(rack: RackUp, node: string): ProcessEntry {
   const { directory, id, file } = rack;
   const entries: readonly ProcessEntry[] = isInContainers(rack)
@@ -244,11 +242,10 @@ export function entryOf(rack: RackUp, node: string): ProcessEntry {
 
 type Fault = Pick<RecordedFault, "at" | "action" | "partition" | "nodes">;
 
-/** The timekeeper's record of power, from a sequence number on. */
 export interface Faults {
   readonly faults: readonly Fault[];
   readonly count: number;
-  /** The process that has power, by partition. */
+  /** By partition, the process that has power. */
   readonly powered: Readonly<Record<string, string>>;
 }
 
@@ -264,8 +261,8 @@ export async function countFaults({ control }: RackLink): Promise<number> {
 const LOOK_AGAIN_MS = 20;
 
 /**
- * Polls the timekeeper's record until `find` returns an instant. A change of power is not on record if the process
- * never had power: it was killed while the rack came up.
+ * Polls the timekeeper's record until `find` returns an instant. A process that was killed while
+ * the rack came up never had power, and no change of it is on record.
  * @param isStillThere tells `find` that the process was alive before the record was read.
  * @throws the error of `find`; Error where the rack goes down meanwhile.
  */

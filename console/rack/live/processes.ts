@@ -1,4 +1,3 @@
-/** The processes of a running rack, and its virtual time. */
 import { BusError } from "../../../fabric/bus/bus.ts";
 import { finalVerb } from "../../../fabric/bus/access.ts";
 import type { ClockStatus } from "../../../fabric/clock/clock_service.ts";
@@ -7,23 +6,19 @@ import { isProcessOf, type ProcessEntry, readProcesses, residentBytes } from "..
 import type { ControlClient } from "./control.ts";
 import { isInContainers, linkedTo, type RackUp } from "./racks.ts";
 
-/** A process, and whether it is there. */
 export interface SeenProcess extends ProcessEntry {
   readonly alive: boolean;
 }
 
 export interface RunningProcess extends SeenProcess {
   readonly residentBytes: number;
-  /** Its state in the timekeeper's view: idle, running, dead …; null for a process without one. */
+  /** In the timekeeper's view: idle, running, dead …; null for other processes. */
   readonly status: string | null;
 }
 
 const CLOCK_MS = 1_500, FINAL_MS = 500;
 
-/**
- * The processes of a rack, and its clock: undefined where the broker or the timekeeper does not
- * answer.
- */
+/** The clock is undefined where the broker or the timekeeper does not answer. */
 export async function processesOf(rack: RackUp) {
   const ask = async (control: ControlClient) => {
     const clock = await control.status({ forMs: CLOCK_MS });
@@ -45,7 +40,7 @@ export async function processesOf(rack: RackUp) {
   return { processes, clock };
 }
 
-/** For a rack in containers, the timekeeper's list of its partitions; none where it is silent. */
+/** Of a rack in containers: the timekeeper's list of partitions; none where it is silent. */
 export function entriesOf(rack: RackUp, clock: ClockStatus | undefined): SeenProcess[] {
   if (!isInContainers(rack)) {
     return readProcesses(rack.directory).map((entry) => {
@@ -66,7 +61,6 @@ export function entriesOf(rack: RackUp, clock: ClockStatus | undefined): SeenPro
   ];
 }
 
-/** Resident bytes, as the processes of the partitions report them. */
 async function bytesThere({ file }: RackUp, control: ControlClient): Promise<Map<string, number>> {
   const rows = await Promise.all(file.partitions.map(async ({ name }) => {
     const body = { after: Number.MAX_SAFE_INTEGER };

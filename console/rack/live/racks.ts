@@ -1,4 +1,3 @@
-/** Finds running racks and kept runs by name, and connects to them. */
 import { PATIENCE_MS } from "../../../fabric/base/patience.ts";
 import { USERS } from "../../../fabric/bus/access.ts";
 import type { Bus } from "../../../fabric/bus/bus.ts";
@@ -31,7 +30,7 @@ export interface RackLink {
 }
 
 /**
- * The run of that name, or of that name by the user (`rack runs keep`), or the only one whose name begins so.
+ * Finds a run by its name, the user's name for it (`rack runs keep`), or an unambiguous prefix.
  * @param prefix of the message.
  * @throws Refusal where there is none, or more than one.
  */
@@ -65,13 +64,11 @@ export async function findUp(run?: string): Promise<RackUp> {
   throw refusal("", { found: `${rows.length} racks are up`, expected });
 }
 
-/** The end of the latest run, if it has ended by itself. */
 function endOf({ id, path }: RunRow): string {
   const end = readEnd(path);
   return end === undefined ? "" : ` (${id} has gone down: ${end.message})`;
 }
 
-/** Names of runs, for a message. */
 export function listed(rows: readonly RunRow[]): string {
   return rows.map(({ id }) => id).join(", ");
 }
@@ -94,14 +91,14 @@ export function goneDown(id: string, directory: string): Error {
 export interface LinkOptions {
   readonly timeoutMs?: number;
   /**
-   * `viewer`: the broker refuses every order, and answers queries. On a broker of another owner (`--nats`) there is
-   * one credential for all, with the rights that its owner gave it.
+   * `viewer`: the broker refuses every order, and answers queries. A broker of another owner
+   * (`--nats`) has one credential for all, with the rights that its owner gave it.
    */
   readonly as?: "supervisor" | "viewer";
 }
 
 /**
- * Connects to the chosen rack (see {@link findUp}) and runs a function with the connection.
+ * Runs a function with a connection to a rack (see {@link findUp}).
  * @throws RackError as soon as the rack has gone down meanwhile.
  */
 export async function withRack<T>(
@@ -117,10 +114,9 @@ export async function withRack<T>(
 
 const LOOK_AGAIN_MS = 50;
 
-/** Rejects when the rack's supervisor has ended: a request would wait for its answer in vain. */
+/** A request would wait for its answer in vain. */
 function watchEnd({ id, directory, supervisor }: RackUp) {
   const { promise: gone, reject } = Promise.withResolvers<never>();
-  // Raced later; until then it is no unhandled rejection.
   gone.catch(() => {});
   const timer = setInterval(() => {
     if (isServed(directory, supervisor)) return;
@@ -131,7 +127,7 @@ function watchEnd({ id, directory, supervisor }: RackUp) {
 }
 
 /**
- * Connects to a running rack and runs a function with it.
+ * Runs a function with a connection to a running rack.
  * @throws BusError where its broker does not answer.
  */
 export async function linkedTo<T>(
@@ -154,7 +150,7 @@ export async function linkedTo<T>(
   }
 }
 
-/** Its processes are in containers, of which this machine sees only their messages on the bus. */
+/** This machine then sees only messages of the rack's processes. */
 export function isInContainers({ supervisor }: RackUp): boolean {
   return supervisor.pid === null;
 }
@@ -165,10 +161,8 @@ export function stateOf(rack: RackUp, host: string): string {
   return isInContainers(rack) ? `${directory}/${STATES}/${partitionOf(rack, host)}` : directory;
 }
 
-/** In the directory of a rack in containers: the states of its partitions. */
 export const STATES = "states";
 
-/** The partition that runs a device. */
 export function partitionOf({ file }: RackUp, node: string): string | undefined {
   return file.partitions.find(({ nodes }) => nodes.includes(node))?.name;
 }

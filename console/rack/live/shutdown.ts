@@ -2,7 +2,7 @@
  * An orderly shutdown of a host of a running rack (C-09). The timekeeper orders it and turns the power off; the host
  * reports its steps and its end with the order's number.
  */
-import { decode } from "../../../fabric/bus/codec.ts";
+import { reportFromBytes } from "../../../fabric/rack/assembly/report_message.ts";
 import { patternOf } from "../../../fabric/bus/subjects.ts";
 import { sleep } from "../../../fabric/bus/wall_time.ts";
 import { formatTime, type Time } from "../../../fabric/base/time.ts";
@@ -18,15 +18,13 @@ import { partitionOf, type RackLink } from "./racks.ts";
 import { isForgotten } from "./transfer.ts";
 
 export interface ShutDownOptions {
-  /** When the power goes off, in ps from the shutdown's begin on; > 0. */
+  /** In ps from the shutdown's begin on; > 0. */
   readonly withinPs: Time;
-  /** The wait for it, in s of wall time. */
   readonly timeoutSeconds: number;
   /** Called once where time is held, so that the shutdown waits. */
   readonly onHeld?: (status: ClockStatus) => void;
 }
 
-/** A shutdown that has ended: the host's report, and the time at which its power went off. */
 export interface ShutDownOutcome extends Omit<ShutdownReport, "order" | "failed"> {
   readonly nodes: readonly string[];
   readonly offAt: Time;
@@ -35,15 +33,14 @@ export interface ShutDownOutcome extends Omit<ShutdownReport, "order" | "failed"
 const LOOK_AGAIN_MS = 20;
 /** The bus may lose a report, so every n-th look asks the host for those that it keeps. */
 const KEPT_EVERY = 10;
-/** An order that is forgotten so many times in a row is given again. */
+/** After so many looks without a report, an order is given again. */
 const MISSED_MOST = 2;
-/** Looks for a report that comes behind the news of the power failure. */
 const LATE_LOOKS = 25;
 
 /**
- * Shuts a host down, waits until its power is off, and says what the shutdown has done.
- * @throws Refusal where it cannot be shut down; RackError with code 1 where the power went off before all was done,
- *   with code 2 where that is not known.
+ * Shuts a host down, waits until its power is off, and returns what the shutdown has done.
+ * @throws Refusal where it cannot be shut down; RackError with code 1 where the power went off
+ * before all was done, with code 2 where that is not known.
  */
 export async function shutDownHost(
   link: RackLink,
@@ -102,13 +99,11 @@ function checkHost({ rack: { file: { plan } } }: RackLink, host: string): void {
 interface Said {
   readonly step?: ShutdownStep;
   readonly report?: ShutdownReport;
-  /** A report may have been lost with the bus. */
   readonly isUnsure: boolean;
 }
 
-type Take = (topic: unknown, value: unknown) => void;
+type Take = (topic: string, value: unknown) => void;
 
-/** Takes the host's reports of shutdowns, by the number of their order. */
 function listen({ rack, bus }: RackLink, host: string) {
   const steps = new Map<number, ShutdownStep>(), reports = new Map<number, ShutdownReport>();
   let isUnsure = false;
@@ -121,8 +116,8 @@ function listen({ rack, bus }: RackLink, host: string) {
   };
   const subject = patternOf({ kind: "report", run: rack.file.run, node: host });
   const subscription = bus.subscribe(subject, (payload) => {
-    const [topic, value] = (decode(payload) ?? []) as [unknown?, unknown?];
-    take(topic, value);
+    const report = reportFromBytes(payload);
+    if (report !== undefined) take(report.topic, report.value);
   });
   return {
     take,
@@ -142,7 +137,6 @@ async function askKept(
   for (const { topic, value } of final?.reports ?? []) take(topic, value);
 }
 
-/** @throws RackError where the shutdown has not done all. */
 function outcomeOf(
   host: string,
   { step, report, isUnsure, offAt, nodes }: Said & Pick<ShutDownOutcome, "offAt" | "nodes">,

@@ -1,4 +1,3 @@
-/** Takes racks down, also where their supervisor has ended. */
 import { sleep } from "../../../fabric/bus/wall_time.ts";
 import { refusal } from "../../../fabric/rack/plan/problem.ts";
 import { isThere } from "../../base/files.ts";
@@ -9,9 +8,10 @@ import { listRuns, readSupervisorOf, type RunRow } from "../run_directory.ts";
 import { findRun, listed } from "./racks.ts";
 
 /**
- * Takes down the named rack, the only running rack, or all racks, also where the supervisor has ended.
- * @returns for each rack the number of its processes, the paths of its captures, and why there are none where they
- * could not be written.
+ * Takes down the named rack, the only running rack, or all racks, also where the supervisor has
+ * ended.
+ * @returns for each rack the number of its processes, the paths of its captures, and why there are
+ * none where they could not be written.
  * @throws Refusal where the choice is ambiguous.
  */
 export async function takeRacksDown(which: WhichRacks) {
@@ -33,11 +33,9 @@ export async function takeRacksDown(which: WhichRacks) {
 export interface WhichRacks {
   readonly run?: string;
   readonly all?: boolean;
-  /** Receives the racks of other users, which stay up. */
   readonly onForeign?: (ids: readonly string[]) => void;
 }
 
-/** Racks with running processes, with or without a supervisor or a directory. */
 async function chosen({ run, all, onForeign }: WhichRacks): Promise<RunRow[]> {
   if (run !== undefined) {
     const row = await findRun(run);
@@ -63,7 +61,7 @@ async function chosen({ run, all, onForeign }: WhichRacks): Promise<RunRow[]> {
 const SUPERVISOR_MS = 8_000;
 const GRACE_MS = 2_000;
 
-/** Writes the rack's captures, and loads the writing module only where there is a recording. */
+/** The writing module is loaded only where there is a recording. */
 async function capturesOf(directory: string): Promise<string[]> {
   if (!isThere(recordingsIn(directory))) return [];
   const { writeCapturesOf } = await import("../../captures/captures.ts");
@@ -72,7 +70,7 @@ async function capturesOf(directory: string): Promise<string[]> {
 
 const LOOK_AGAIN_MS = 30;
 
-/** Ends a rack's processes; returns when they are gone. @returns how many there were. */
+/** Ends a rack's processes; returns how many there were when they are gone. */
 export async function takeDown(directory: string): Promise<number> {
   const living = () => findProcesses(directory);
   const all = living();
@@ -83,7 +81,6 @@ export async function takeDown(directory: string): Promise<number> {
       await sleep(LOOK_AGAIN_MS);
     }
   }
-  // Processes that the supervisor has not ended.
   for (const each of new Set(living().map((found) => found.directory))) {
     const entries = living().filter((found) => found.directory === each);
     await endProcesses(each, { entries, graceMs: GRACE_MS });

@@ -1,9 +1,9 @@
 /**
- * Transfers of objects into and out of the SCM of a running rack. Each starts a shipped program on
- * a host and waits for its result. The order carries the data that enters the rack, so that the
- * run's digest covers it.
+ * A shipped program on a host transfers objects into and out of the SCM of a running rack. The
+ * order carries the data that enters the rack, so that the run's digest covers it.
  */
-import { decode, encode } from "../../../fabric/bus/codec.ts";
+import { reportFromBytes } from "../../../fabric/rack/assembly/report_message.ts";
+import { encode } from "../../../fabric/bus/codec.ts";
 import { patternOf } from "../../../fabric/bus/subjects.ts";
 import { sleep } from "../../../fabric/bus/wall_time.ts";
 import { EXIT } from "../../../fabric/base/exit.ts";
@@ -21,18 +21,18 @@ import { isTimeHeld } from "./clock_text.ts";
 import { isInContainers, partitionOf, type RackLink, stateOf } from "./racks.ts";
 
 export interface TransferOptions extends ValuesOf<typeof TRANSFER_CHOICES> {
-  /** The host that runs the program; default: the first host other than the peer. */
+  /** Default: the first host other than the peer. */
   readonly on?: string;
-  /** Which RNIC of the host that runs the program, from 1; default: the first one. */
+  /** Of `on`, from 1; default: the first one. */
   readonly nic?: number;
   readonly timeoutSeconds: number;
-  /** The part that is done, in [0, 1]. */
+  /** `share` in [0, 1]. */
   readonly onProgress?: (title: string, share: number) => void;
   /** Called once where time is held, so that the transfer waits. */
   readonly onHeld?: (program: string, status: ClockStatus) => void;
 }
 
-/** A program's result, with its begin and end in ps. */
+/** Begin and end in ps. */
 export interface TransferResult {
   readonly host: string;
   readonly bytes: number;
@@ -44,7 +44,7 @@ export interface TransferResult {
 export interface GetOptions extends TransferOptions {
   readonly from: string;
   readonly object: string;
-  /** Return an incomplete object; default: refuse it. */
+  /** Default: an incomplete object is refused. */
   readonly partial: boolean;
 }
 
@@ -57,7 +57,7 @@ export async function readObject(
   link: RackLink,
   { from, object, partial, ...options }: GetOptions,
 ): Promise<{ readonly outcome: GetOutcome; readonly content: Uint8Array<ArrayBuffer> }> {
-  const host = hostFor(link, { peer: from, option: "--from", on: options.on });
+  const host = hostFor(link, { peer: from, option: "from", on: options.on });
   checkName(object);
   const { number, result } = await runProgram(link, options, {
     host,
@@ -72,8 +72,8 @@ export async function readObject(
   });
   const output = outputFile(stateOf(link.rack, host), { path: object, order: number });
   const content = await Deno.readFile(output);
-  // A rack that stays up would keep a copy of each object that was ever read. The volume of a container is
-  // its own: this process may only read there.
+  // Else a rack that stays up would keep a copy of each object that was ever read. This process may
+  // only read in a container's volume.
   if (!isInContainers(link.rack)) await Deno.remove(output);
   const outcome = { ...result, host, sha256: await sha256(content) } as unknown as GetOutcome;
   return { outcome, content };
@@ -97,7 +97,7 @@ export interface PutOutcome extends TransferResult {
   readonly promises: boolean;
   readonly confirmedMessages: number;
   readonly messages: number;
-  /** The old object of that name was removed first, as there was no room for both. */
+  /** The old object was removed first, as there was no room for both. */
   readonly withdrawn?: boolean;
 }
 
@@ -112,7 +112,7 @@ export async function putObject(
     readonly method: MethodName;
   },
 ): Promise<PutOutcome> {
-  const host = hostFor(link, { peer: to, option: "--to", on: options.on });
+  const host = hostFor(link, { peer: to, option: "to", on: options.on });
   checkName(name);
   const { result } = await runProgram(link, options, {
     host,
@@ -138,7 +138,7 @@ export async function listObjects(
     readonly incomplete?: true;
   }[];
 }> {
-  const host = hostFor(link, { peer: from, option: "--from", on: options.on });
+  const host = hostFor(link, { peer: from, option: "from", on: options.on });
   const order = { host, run: "list", title: `list ${from}`, options: { from } };
   const { result } = await runProgram(link, options, order);
   return { ...result, host } as Awaited<ReturnType<typeof listObjects>>;
@@ -152,7 +152,7 @@ export async function removeObject(
     readonly object: string;
   },
 ): Promise<{ readonly host: string; readonly from: string; readonly name: string }> {
-  const host = hostFor(link, { peer: from, option: "--from", on: options.on });
+  const host = hostFor(link, { peer: from, option: "from", on: options.on });
   checkName(object);
   const order = {
     host,
@@ -164,14 +164,12 @@ export async function removeObject(
   return { ...result, host } as Awaited<ReturnType<typeof removeObject>>;
 }
 
-/** @throws Refusal */
 function checkName(name: string): void {
   if (isObjectName(name)) return;
   const found = `${JSON.stringify(name)} cannot name an object`;
   throw refusal("", { found, expected: OBJECT_NAME_EXPECTED });
 }
 
-/** @throws Refusal where one of the two is no host. */
 function hostFor(
   { rack }: RackLink,
   { peer, option, on }: {
@@ -184,21 +182,26 @@ function hostFor(
   const hosts = nodes.filter(({ kind }) => kind === "host").map(({ name }) => name);
   const peers = Object.keys(addresses);
   if (!peers.includes(peer)) {
-    throw refusal(option, { found: `"${peer}"`, expected: oneOf(peers, peer) });
+    throw refusal((named) => named(option), {
+      found: `"${peer}"`,
+      expected: oneOf(peers, peer),
+    });
   }
   const others = hosts.filter((host) => host !== machineOf(peer));
   const host = on ?? others[0];
   if (host !== undefined && others.includes(host)) return host;
-  throw refusal("--on", { found: `"${host ?? ""}"`, expected: oneOf(others, host) });
+  throw refusal((named) => named("on"), {
+    found: `"${host ?? ""}"`,
+    expected: oneOf(others, host),
+  });
 }
 
-/** @throws Refusal for an RNIC that the host does not have. */
 function checkNic({ rack }: RackLink, host: string, nic: number): void {
   const node = rack.file.plan.nodes.find(({ name }) => name === host);
   const count = node?.kind === "host" ? node.config.rnics.length : 0;
   if (nic <= count) return;
   const expected = count === 1 ? `1, as ${host} has one RNIC` : `1 to ${count}`;
-  throw refusal("--nic", { found: String(nic), expected });
+  throw refusal((named) => named("nic"), { found: String(nic), expected });
 }
 
 interface Order {
@@ -210,11 +213,6 @@ interface Order {
 
 type Result = Readonly<Record<string, unknown>>;
 
-/**
- * Starts a program and waits for its result.
- * @returns it with the number of the order.
- * @throws RackError where the program fails or no result comes.
- */
 async function runProgram(
   link: RackLink,
   { timeoutSeconds, nic = 1, onProgress, onHeld }: TransferOptions,
@@ -259,8 +257,8 @@ async function runProgram(
 }
 
 /**
- * The timekeeper that took the order has ended before it was on record. A host that has answered the next timekeeper
- * takes no grant of the earlier one any more.
+ * The order's timekeeper has ended before the order was on record. A host that has answered the
+ * next timekeeper takes no grant of the earlier one any more.
  */
 export async function isForgotten(
   { rack, control }: Pick<RackLink, "rack" | "control">,
@@ -275,10 +273,9 @@ export async function isForgotten(
     !final.reports.some(({ value }) => (value as Result | null)?.["order"] === number);
 }
 
-/** An order that is forgotten so many times in a row is given again. */
+/** After so many polls without a report, an order is given again. */
 const MISSED_MOST = 2;
 const RESULT_AGAIN_MS = 20;
-/** The bus may lose a report, so every n-th poll asks the host for its kept reports. */
 const KEPT_EVERY = 10;
 
 interface Reported {
@@ -295,13 +292,13 @@ function listen({ rack, bus }: RackLink, host: string) {
   const latest = new Map<number, OrderReport>();
   const subject = patternOf({ kind: "report", run: rack.file.run, node: host });
   const subscription = bus.subscribe(subject, (payload) => {
-    const [topic, value] = (decode(payload) ?? []) as [string?, Record<string, number>?];
-    const order = value?.["order"];
-    if (topic === undefined || typeof order !== "number") return;
+    const { topic = "", value } = reportFromBytes(payload) ?? {};
+    const { order, written = 0, messages } = Object(value) as Readonly<Record<string, number>>;
+    if (order === undefined) return;
     if (topic === "progress") {
-      latest.set(order, { share: (value!["written"] ?? 0) / (value!["messages"] || 1) });
+      latest.set(order, { share: written / (messages || 1) });
     } else if (FINAL_TOPICS.has(topic)) {
-      latest.set(order, { share: 1, result: { topic, value: value! } });
+      latest.set(order, { share: 1, result: { topic, value: value as Result } });
     }
   });
   return {
@@ -312,10 +309,6 @@ function listen({ rack, bus }: RackLink, host: string) {
 
 const FINAL_TOPICS: ReadonlySet<string> = new Set(["result", "program-failed"]);
 
-/**
- * Sends the order to the clock, and repeats it while the clock is busy with another.
- * @returns the order's number.
- */
 async function hand(
   link: RackLink,
   { order: { host, run, options }, nic, deadline }: {

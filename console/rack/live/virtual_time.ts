@@ -1,16 +1,13 @@
-/** Controls the virtual time of a running rack: pause, step, resume. */
 import type { ClockStatus } from "../../../fabric/clock/clock_service.ts";
 import { formatTime, type Time } from "../../../fabric/base/time.ts";
 import { refusal } from "../../../fabric/rack/plan/problem.ts";
 import { type Goal, goalText } from "../../../fabric/trace/predicate.ts";
 import type { ControlClient } from "./control.ts";
 
-/** States of a partition that waits for a process, or for news of one. */
 const AWAITED: ReadonlySet<string> = new Set(["absent", "unknown", "joining", "dying"]);
 
 export interface Driven {
   readonly status: ClockStatus;
-  /** Why the order did not reach its goal; absent where it did. */
   readonly missed?: string;
 }
 
@@ -25,7 +22,7 @@ export async function resume(control: ControlClient): Promise<Driven> {
   return { status: await control.status() };
 }
 
-/** Lets a span of time pass from the next event on, or a number of instants with events. */
+/** A span of time from the next event on, or a number of instants with events. */
 export async function step(
   control: ControlClient,
   span: { readonly spanPs: Time } | { readonly events: number },
@@ -49,8 +46,8 @@ export async function step(
 }
 
 /**
- * Runs to a time, or to a break: then `status.hits` has which, on which device and when, and `status.standsAt` is the
- * instant behind it, at which the whole rack stands.
+ * Runs to a time, or to a break: then `status.hits` has which, on which device and when, and
+ * `status.standsAt` is the instant behind it, at which the whole rack stands.
  * @param signal pauses the rack before this function rejects.
  * @throws Refusal where the time is past, or there is no such device or step.
  */
@@ -107,7 +104,6 @@ interface Drive {
   readonly signal?: AbortSignal;
 }
 
-/** Gives an order for time, and waits for its end, or for another command's order behind it. */
 async function drive(
   control: ControlClient,
   { verb, body, isDone, repeats = false, ...waiting }: Drive,
@@ -132,8 +128,8 @@ function isAtRest(status: ClockStatus): boolean {
 }
 
 /**
- * No partition is ahead of another. One that has no process, and is to have one, holds the others back until it
- * comes.
+ * No partition is ahead of another. One without a process that is to have one holds the others
+ * back.
  */
 function isLevel(status: ClockStatus): boolean {
   const lacks = status.why.some((row) => AWAITED.has(row.status));

@@ -1,4 +1,3 @@
-/** Why time is not moving, and what else is wrong with a rack that is up: as `rack why` tells it. */
 import type { ClockStatus } from "../../../fabric/clock/clock_service.ts";
 import type { CardWarning } from "../../../fabric/inspection.ts";
 import type { NodeKind, UnfinishedProgram } from "../../../fabric/node.ts";
@@ -13,16 +12,15 @@ export interface WaitingProgram extends UnfinishedProgram {
   readonly host: string;
 }
 
-/** A card's refusals and surrenders, with their reasons. */
 export interface WarningOfCard extends CardWarning {
   readonly card: string;
 }
 
 export interface Why {
   readonly status: ClockStatus;
-  /** Messages that were forged, damaged or beyond their sender's rights. */
+  /** Forged, damaged, or beyond their sender's rights. */
   readonly refused: readonly Refused[];
-  /** Why the run cannot be replayed exactly; empty where it can. */
+  /** Empty where the run can be replayed exactly. */
   readonly inexact: readonly string[];
 }
 
@@ -35,8 +33,8 @@ export async function whyOf({ control, rack: { directory } }: RackLink): Promise
 }
 
 /**
- * Programs that wait, with their hosts: of those whose processes are neither busy, and so would not answer,
- * nor gone. Programs that serve are left out.
+ * Programs that wait, with their hosts; those that serve are left out, and those of processes that
+ * are busy or gone.
  */
 export async function waitingPrograms(
   link: RackLink,
@@ -48,7 +46,7 @@ export async function waitingPrograms(
   );
 }
 
-/** The last warnings of each card, of those whose processes would answer, in the order of time. */
+/** The last warnings of each card whose process would answer, in the order of time. */
 export async function cardWarnings(
   link: RackLink,
   { why }: ClockStatus,
@@ -64,7 +62,6 @@ export async function cardWarnings(
   ).sort((one, other) => one.atPs - other.atPs);
 }
 
-/** Devices of a kind whose processes are neither busy nor gone. */
 async function inspectQuiet(
   link: RackLink,
   { why, kind }: Pick<ClockStatus, "why"> & { readonly kind: NodeKind },

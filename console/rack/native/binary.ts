@@ -18,12 +18,13 @@ export async function findBinary(
   { base, on }: { readonly base: string; readonly on: string },
 ): Promise<Binary> {
   const who = `Program ${run} on ${on}`;
+  const path = run.startsWith("/") ? run : `${base}/${run.replace(/^(?:\.\/)+/, "")}`;
   const file = run.includes("/")
-    ? realFile(run.startsWith("/") ? run : `${base}/${run}`)
+    ? realFile(path)
     : foldersOfPath().map((folder) => realFile(`${folder}/${run}`)).find(isExecutable);
   if (file === undefined) {
     const found = `${who} is not there`;
-    throw refusal("", { found, expected: run.includes("/") ? "a file" : inPath(run) });
+    throw refusal("", { found, expected: run.includes("/") ? `a program ${path}` : inPath(run) });
   }
   const refused = await problemOf(file);
   if (refused !== undefined) {
@@ -79,7 +80,9 @@ async function problemOf(file: string): Promise<string | undefined> {
   if (type !== EXECUTABLE && type !== SHARED) return "is no program";
   const interpreter = await interpreterOf(file, head);
   if (interpreter === undefined) return "is statically linked";
-  return interpreter.endsWith(`/${GLIBC}`) ? undefined : `is for another C library (${interpreter})`;
+  return interpreter.endsWith(`/${GLIBC}`)
+    ? undefined
+    : `is for another C library (${interpreter})`;
 }
 
 function isScript(head: DataView | undefined): boolean {

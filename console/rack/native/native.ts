@@ -30,7 +30,8 @@ export function consoleDoor(
 }
 
 /** [choice] A replay needs what threads of such programs have asked, which is not recorded yet. */
-const NOT_AGAIN = "none, as native programs cannot be run again exactly (rack run, up and sweep run them)";
+const NOT_AGAIN =
+  "none, as native programs cannot be run again exactly (rack run, up and sweep run them)";
 
 /** `off`: the library answers nothing by itself, for comparisons. It goes into the programs' environment. */
 const LEASE_VARIABLE = "RACKMESH_LEASE";
@@ -55,9 +56,10 @@ export async function withBinaries(
   const env = lease === undefined ? {} : { [LEASE_VARIABLE]: lease };
   const found = programs.map((program) => {
     const { native, run } = program;
-    return native === undefined
-      ? program
-      : { ...program, native: { ...native, env: { ...native.env, ...env }, file: binaries.get(run)!.file } };
+    return native === undefined ? program : {
+      ...program,
+      native: { ...native, env: { ...native.env, ...env }, file: binaries.get(run)!.file },
+    };
   });
   if (door.kind === "look") return { programs: found };
   return { programs: found, native: await setUp(natives, [...binaries.values()], door) };
@@ -81,7 +83,10 @@ async function setUp(
   };
 }
 
-function refusedHere({ run, on }: Pick<ProgramScenario, "run" | "on">, expected = NOT_AGAIN): Refusal {
+function refusedHere(
+  { run, on }: Pick<ProgramScenario, "run" | "on">,
+  expected = NOT_AGAIN,
+): Refusal {
   return refusal("", { found: `Program ${run} on ${on} is a native one`, expected });
 }
 

@@ -1,4 +1,4 @@
-/** The end of `confined.ts` in the process that does the work: functions that its entry points share. */
+/** The end of `confined.ts` in the process that does the work. */
 import { EXIT } from "../../../fabric/base/exit.ts";
 import { ROOT, toFileUrl } from "../../base/paths.ts";
 import { explain } from "../failure.ts";
@@ -6,7 +6,6 @@ import { framed, framesOf, type Said, STOP } from "./frames.ts";
 
 export interface Asker<Progress> {
   tell(progress: Progress): void;
-  /** True when the work shall end early. */
   stopped(): boolean;
 }
 
@@ -15,7 +14,7 @@ interface Job {
   isStopped: boolean;
 }
 
-/** Does the jobs that the command hands to this process, one after the other, until the command ends it. */
+/** Does the command's jobs one after the other, until the command ends this process. */
 export async function answerConfined<Progress = never>(
   work: (job: never, asker: Asker<Progress>) => Promise<unknown>,
 ): Promise<void> {
@@ -29,7 +28,6 @@ export async function answerConfined<Progress = never>(
       else jobs.push({ job: frame, isStopped: false });
       arrived.resolve();
     }
-    // The command has ended.
     Deno.exit(EXIT.unclear);
   })();
   for (;;) {
@@ -60,8 +58,8 @@ async function saidOf<Progress>(
 }
 
 /**
- * The text of a failure that comes from a user's file though no program of theirs runs: it has replaced a function
- * that is built into JavaScript (`Map.prototype.get = …`), and ours has called it.
+ * A failure in a user's file though no program of theirs runs: it has replaced a function of
+ * JavaScript's (`Map.prototype.get = …`), and ours has called it.
  */
 function changedBuiltIn(error: unknown): { message: string; code: number } | undefined {
   if (!(error instanceof Error) || explain(error).code !== EXIT.internal) return undefined;
@@ -81,7 +79,8 @@ function say(said: Said): void {
   try {
     for (let at = 0; at < frame.length;) at += Deno.stdout.writeSync(frame.subarray(at));
   } catch (error) {
-    // The command has ended, by Ctrl-C for one, while the work kept this process from hearing of it.
+    // The command has ended, for example by Ctrl-C, while the work kept this process from hearing
+    // of it.
     if (error instanceof Deno.errors.BrokenPipe) Deno.exit(EXIT.unclear);
     throw error;
   }

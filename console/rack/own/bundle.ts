@@ -1,12 +1,11 @@
 /**
- * A user's own program as one module without imports: its file with all that it imports. The text
- * is loaded where nothing is allowed, any number of times; see `nodes/host/own_programs.ts`.
+ * A user's own program as one module without imports. The text is loaded where nothing is allowed,
+ * any number of times; see `nodes/host/own_programs.ts`.
  */
 import { SHADOWED } from "../../../nodes/host/own_programs.ts";
 import { refusal } from "../../../fabric/rack/plan/problem.ts";
 import { fromFileUrl, projectFile, toFileUrl } from "../../base/paths.ts";
 
-/** The fields of an error of esbuild that are used here. */
 interface BundleError {
   readonly text: string;
   readonly location: {
@@ -16,29 +15,28 @@ interface BundleError {
   } | null;
 }
 
-/** Stands for the program's own file, in whose path esbuild would turn `\\` into `/`. */
+/** esbuild would turn `\\` in the program's path into `/`. */
 const ENTRY = "own-program";
 const MAP_MARK = "//# sourceMappingURL=data:application/json;base64,";
 
-/** Name of a module variable: the first instance of a program stops a debugger. */
+/** The first instance of a program stops a debugger. */
 const IS_FIRST = "rackmeshIsFirst$";
 const STOP = `if (${IS_FIRST}) { ${IS_FIRST} = false; debugger; } `;
 
 export interface BundleOptions {
-  /** The first instance stops at the file's first line, where a debugger has attached. */
+  /** At the file's first line, the first instance waits for a debugger's user. */
   readonly stops?: boolean | undefined;
 }
 
 /**
- * The module text: its default export makes an instance of the program, `Instantiate` of `own_programs.ts`. A source
- * map in it names the user's files, for stacks and debuggers.
+ * The module text: its default export makes an instance of the program, `Instantiate` of
+ * `own_programs.ts`. A source map in it names the user's files, for stacks and debuggers.
  * @throws Refusal where a file cannot be read or parsed, or imports something other than a file.
  */
 export async function bundleProgram(
   path: string,
   { stops = false }: BundleOptions = {},
 ): Promise<string> {
-  // Loaded for own programs only.
   const { buildSync } = await import("esbuild");
   const contents = await readProgram(path);
   try {
@@ -51,7 +49,7 @@ export async function bundleProgram(
         loader: path.endsWith(".js") ? "js" : "ts",
       },
       bundle: true,
-      // The module that a protocol imports by name, wherever its file is.
+      // A protocol imports this module by name, wherever its file is.
       alias: { rackmesh: fromFileUrl(projectFile("nodes/protocol.ts")) },
       write: false,
       format: "cjs",
@@ -113,7 +111,7 @@ function stopping(contents: string): string {
 }
 
 /**
- * Wraps the program into a function; all of it begins on the first line, so that the map holds.
+ * All of the function begins on the first line, so that the map holds.
  * @param entry.contents the user's file, where the map has the contents of files.
  */
 function moduleText(

@@ -1,6 +1,5 @@
 /**
- * A process that runs the recoveries and checks of own programs on a run. It may read the SCM files of
- * that run and nothing else, and runs in its directory. Its job comes from `protocol_checks.ts`.
+ * Runs the recoveries and checks of own programs on a run. Its job comes from `protocol_checks.ts`.
  */
 import { loadOwnPrograms } from "../../../nodes/files.ts";
 import {

@@ -1,6 +1,6 @@
 /**
- * Work with own programs runs in a process with few rights; this is the command's end, and `answer.ts` the other. The
- * programs' output goes to the command's stderr.
+ * The command's end of a process with own programs; `answer.ts` is the other. The programs' output
+ * goes to the command's stderr.
  */
 import { PATIENCE_MS } from "../../../fabric/base/patience.ts";
 import { sleep } from "../../../fabric/bus/wall_time.ts";
@@ -11,23 +11,20 @@ import { RackError } from "../../base/rack_error.ts";
 import { framed, framesOf, isSaid, STOP } from "./frames.ts";
 import { WATCH_MODULE } from "./loop_watch.ts";
 
-/** A process: its entry point and its rights. */
 export interface Confined {
-  /** The entry point, a path in the project. */
   readonly module: string;
-  /** Its own programs, for messages. */
   readonly programs: readonly string[];
-  /** Paths below `directory` that the process may read and write; all may be read with `"all"`. */
+  /** Paths below `directory`; `"all"`: it may read any. */
   readonly reads?: readonly string[] | "all";
   readonly writes?: readonly string[];
   /** Flags for further rights. */
   readonly more?: readonly string[];
   /** Flags of a process that loads no own program itself; default: the rights of `reads` and `writes`. */
   readonly flags?: readonly string[];
-  /** The port of loopback at which it waits for a debugger at its start; 0: any. */
+  /** It waits at its start for a debugger at this port of loopback; 0: any port. */
   readonly inspect?: number | undefined;
   readonly directory?: string;
-  /** The directory of its run, which identifies it; default: the folder in which it runs. */
+  /** Identifies the process; default: the folder in which it runs. */
   readonly runDirectory?: string;
   /** Ends the process; the work then rejects with the signal's reason. */
   readonly signal?: AbortSignal | undefined;
@@ -36,38 +33,33 @@ export interface Confined {
 export interface Asked<Progress> extends Confined {
   readonly job: unknown;
   readonly onProgress?: ((progress: Progress) => void) | undefined;
-  /** Becomes true when the work shall end early, with an answer. */
   readonly stopped?: (() => boolean) | undefined;
 }
 
-/** A process for several jobs, one after the other: it loads and compiles its code once. */
+/** For several jobs, one after the other: it loads and compiles its code once. */
 export interface ConfinedWorker {
   /**
-   * Hands it a job, which it begins when earlier ones have ended.
-   * @returns its answer.
+   * A job begins when earlier ones have ended; resolves to its answer.
    * @throws RackError where the work fails, or the process ends without an answer.
    */
   ask<Answer, Progress = never>(
     job: unknown,
     onProgress?: (progress: Progress) => void,
   ): Promise<Answer>;
-  /** Its processor time in ms; undefined where it has ended. */
+  /** Processor time; undefined where the process has ended. */
   usedMs(): number | undefined;
-  /** It has ended, or failed otherwise than in a job: it accepts no more. */
+  /** It accepts no more: it has ended, or failed otherwise than in a job. */
   readonly isOver: boolean;
-  /** Asks it to end all of its jobs early, with an answer. */
+  /** All of its jobs shall end early, with an answer. */
   stop(): void;
-  /** Ends it; unanswered jobs reject. */
+  /** Unanswered jobs reject. */
   end(): Promise<void>;
 }
 
-/**
- * Limit of a process's processor time between the request to stop and its answer; beyond it the process ignores the
- * request.
- */
+/** Processor time between the request to stop and the answer. */
 const STOP_MS = 3_000;
 const LOOK_MS = 100;
-/** A terminal interrupts this process and the other at once. */
+/** A terminal interrupts both processes at once. */
 const INTERRUPT_MS = 1_000;
 
 /** @throws RackError where the work fails, or the process ends without an answer. */
@@ -84,14 +76,14 @@ export async function askConfined<Answer, Progress = never>(
 }
 
 /**
- * The result of work of processes: they are asked to end early as soon as `stopped` says so, and ended if they do not
+ * Asks processes to end their work early as soon as `stopped` says so, and ends those that do not
  * answer.
  * @throws RackError where they were ended.
  */
 export async function stoppable<Result>(
   work: Promise<Result>,
   { workers, stopped, programs }: Pick<Confined, "programs"> & Pick<Asked<never>, "stopped"> & {
-    /** The present processes: one that has ended may have been replaced. */
+    /** Now: one that has ended may have been replaced. */
     readonly workers: () => readonly ConfinedWorker[];
   },
 ): Promise<Result> {
@@ -114,7 +106,7 @@ interface Pending {
   readonly answered: PromiseWithResolvers<unknown>;
 }
 
-/** Starts a process for jobs. @throws the signal's reason where it is aborted. */
+/** @throws the signal's reason where it is aborted. */
 export function startConfined(
   { module, programs, signal, flags, ...rights }: Confined,
 ): ConfinedWorker {
@@ -168,7 +160,7 @@ export function startConfined(
   };
 }
 
-/** @returns a function that ends the process, unless it has ended. */
+/** Returns a function that ends the process, unless it has ended. */
 export function killerOf(child: Deno.ChildProcess): () => void {
   let isThere = true;
   void child.status.then(() => isThere = false);
@@ -176,13 +168,11 @@ export function killerOf(child: Deno.ChildProcess): () => void {
     try {
       if (isThere) child.kill("SIGKILL");
     } catch (error) {
-      // It has ended, and the promise of its status is about to resolve.
       if (!(error instanceof TypeError)) throw error;
     }
   };
 }
 
-/** Passes on the process's messages; always rejects, at the latest when it has ended. */
 async function listen(
   child: Deno.ChildProcess,
   { programs, signal, pending }: Pick<Confined, "programs" | "signal"> & {
@@ -211,7 +201,6 @@ async function listen(
   throw new RackError(`${found}: expected it to answer`);
 }
 
-/** Deno prints its address, and has no option to suppress that. */
 function withInspector(flags: readonly string[], port: number | undefined): readonly string[] {
   if (port === undefined) return flags;
   return [`--inspect-wait=127.0.0.1:${port}`, ...flags.filter((flag) => flag !== "--quiet")];
@@ -219,14 +208,11 @@ function withInspector(flags: readonly string[], port: number | undefined): read
 
 interface StopWatch {
   readonly timer: ReturnType<typeof setInterval>;
-  /** How long they went on, for messages, where they were ended. */
   readonly lateBy: string | undefined;
 }
 
-/** Asks processes to stop as soon as `stopped` says so, and ends those that do not. */
 function watchStop(stopped: () => boolean, workers: () => readonly ConfinedWorker[]): StopWatch {
   let askedAt: number | undefined, lateBy: string | undefined;
-  /** Processor time of each when it was asked. */
   const usedBefore = new Map<ConfinedWorker, number>();
   const hasTooMuch = () =>
     [...usedBefore].some(([worker, before]) => (worker.usedMs() ?? 0) - before > STOP_MS);

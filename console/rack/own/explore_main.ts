@@ -1,6 +1,6 @@
 /**
- * A process that explores a rack, alone or with others: it judges the steps that it is dealt. It may read and write
- * nothing: its first job, from `explore_scenario.ts`, has all that it needs.
+ * Judges the steps of an exploration that it is dealt; its first job, from `explore_scenario.ts`,
+ * has all that it needs.
  */
 import { RackError } from "../../base/rack_error.ts";
 import type { RackPlan } from "../../../fabric/rack/plan/plan.ts";
@@ -25,14 +25,13 @@ export interface ExploreJob {
   readonly plan: RackPlan;
   readonly inputs: ExploredRack["inputs"];
   readonly orders: NonNullable<ExploredRack["orders"]>;
-  /** The texts of own programs. */
   readonly programs: Readonly<Record<string, string>>;
   readonly options: Omit<ExploreOptions, "stopped">;
 }
 
 /**
- * A rack to be explored, which is answered with an {@link Opening}; then runs with its accesses in another order, and
- * steps, with the findings of each.
+ * A rack to be explored, answered with an {@link Opening}; then runs with its accesses in another
+ * order, and steps, with the findings of each.
  */
 export type ExploreRequest =
   | { readonly open: ExploreJob }
@@ -51,7 +50,7 @@ async function work(
     opened = { exploration, judge: new StepJudge(exploration) };
     return opening;
   }
-  // One that has ended by itself has another in its place, which does not have the rack.
+  // Another process has replaced one that ended, and does not have the rack.
   if (opened === undefined) throw new RackError("Found that the process ended by itself");
   if ("turn" in request) return turnRound(request.turn, opened.exploration);
   return await judgeRange(opened.judge, request.judge, stopped);

@@ -1,17 +1,17 @@
 /**
- * Frames between the command and a process with own programs, on the standard streams of that
- * process: a length of four bytes, then CBOR. Each frame to it is a job, or {@link STOP}.
+ * Frames between the command and a process with own programs, on that process's standard streams: a
+ * length of four bytes, then CBOR. A frame to it is a job, or {@link STOP}.
  */
 import { decode, encode } from "../../../fabric/bus/codec.ts";
 import { RackError } from "../../base/rack_error.ts";
 
-/** A frame to the command: one answer or failure ends a job. */
+/** To the command: one answer or failure ends a job. */
 export type Said =
   | readonly ["progress", unknown]
   | readonly ["answer", unknown]
   | readonly ["failed", { readonly message: string; readonly code: number }];
 
-/** The process itself has sent it: a program that has found a way to stdout may have written anything. */
+/** False for what a program wrote that has found a way to stdout. */
 export function isSaid(frame: unknown): frame is Said {
   if (!Array.isArray(frame)) return false;
   const [kind, value] = frame;
@@ -20,12 +20,10 @@ export function isSaid(frame: unknown): frame is Said {
   return typeof message === "string" && typeof code === "number";
 }
 
-/** To the process: end early, with an answer, each job so far. */
+/** To the process: end each job so far early, with an answer. */
 export const STOP = "stop";
 
-/**
- * The message of a process that tries a program when it is about to load it; its answer follows (`probe_main.ts`).
- */
+/** Sent before a program is loaded for a trial; the answer follows (`probe_main.ts`). */
 export const PROBE_BEGINS = "begins\n";
 
 export function framed(value: unknown): Uint8Array<ArrayBuffer> {
@@ -36,7 +34,7 @@ export function framed(value: unknown): Uint8Array<ArrayBuffer> {
   return frame;
 }
 
-/** The frames of a stream, up to its end. @throws RackError for invalid bytes. */
+/** Up to the stream's end. @throws RackError for invalid bytes. */
 export async function* framesOf(stream: ReadableStream<Uint8Array>): AsyncGenerator<unknown> {
   let parts: Uint8Array[] = [], length = 0, wanted = 4, isHead = true;
   for await (const part of stream) {

@@ -1,32 +1,28 @@
 /**
- * Notices, from a thread of its own, that an own program in this process has run for seconds without
- * a wait: such a program holds up this thread. The thread also ends a process whose parent has ended.
+ * A thread that notices an own program which has run for seconds without a wait, and holds up this
+ * thread. It also ends a process whose parent has ended.
  */
 import type { RackPlan } from "../../../fabric/rack/plan/plan.ts";
 import { judgeRulesOf } from "../../../fabric/rack/plan/shared_region.ts";
 import type { CreateNode } from "../../../fabric/partition/partition.ts";
 
-/** The module of the thread. A process reads it when it starts the watch. */
 export const WATCH_MODULE = "console/rack/own/loop_watch_main.ts";
 
-/** The first message to the thread, which answers when it watches. */
 export interface LoopWatchStart {
   /** The number of what runs, from 1; 0: none. Then a count of changes, modulo 2³². */
   readonly running: Int32Array<SharedArrayBuffer>;
-  /** By number. */
   readonly watched: readonly Watched[];
 }
 
-/** For people. */
 export interface Watched {
   readonly name: string;
   readonly expected: string;
 }
 
 export interface LoopWatch {
-  /** Does `work`, a hook of a protocol, which is watched. @param name for people. */
+  /** Does `work`, a hook of a protocol, watched. @param name for people. */
   readonly around: Around;
-  /** Creates nodes with `create`; the steps of hosts of the plan with own programs are watched. */
+  /** Watches the steps of hosts with own programs among nodes made with `create`. */
   steps(create: CreateNode, plan: RackPlan, own: Readonly<Record<string, unknown>>): CreateNode;
 }
 
@@ -35,7 +31,7 @@ export type Around = <T>(name: string, work: () => T) => T;
 const WAITS = "a wait (yield*), without which no time passes";
 const RETURNS = "it to return";
 
-/** Begins to watch; to be called before the process gives up its right to read. */
+/** To be called before the process gives up its right to read. */
 export async function watchLoops(): Promise<LoopWatch> {
   const running = new Int32Array(new SharedArrayBuffer(8));
   const watched: Watched[] = [];
@@ -83,7 +79,7 @@ export async function watchLoops(): Promise<LoopWatch> {
   };
 }
 
-/** Host → the own programs that it runs, each once, for hosts that run one. */
+/** By host, each once; only hosts that run own programs. */
 export function ownProgramsOf(
   { nodes }: RackPlan,
   own: Readonly<Record<string, unknown>>,

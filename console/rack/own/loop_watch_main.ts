@@ -1,11 +1,6 @@
-/**
- * The thread of `loop_watch.ts`. The thread that it watches cannot speak for itself, and does not
- * hear that its parent has ended.
- */
 import type { LoopWatchStart } from "./loop_watch.ts";
 
 const LOOK_MS = 1_000;
-/** The first message comes after so many looks; then each time that the step has taken twice as long. */
 const FIRST = 5;
 
 let start: LoopWatchStart | undefined;

@@ -1,6 +1,6 @@
 /**
- * Tries a user's program: makes one instance of it in a process without any right, whose entry point is
- * `probe_main.ts`, and which is ended where the program's top level does not end.
+ * Tries a user's program in a process (`probe_main.ts`), which is ended where the program's top
+ * level does not end.
  */
 import { PATIENCE_MS } from "../../../fabric/base/patience.ts";
 import { refusal } from "../../../fabric/rack/plan/problem.ts";
@@ -11,39 +11,33 @@ import { v8Flags } from "../../base/v8_flags.ts";
 import { killerOf } from "./confined.ts";
 import { PROBE_BEGINS } from "./frames.ts";
 
-/** How much processor time the top level of a program may take, in ms. */
+/** Processor time. */
 const TOP_LEVEL_MS = 10_000;
 /**
- * Processor time of the whole process, in s, after which the kernel ends it. It is far more than a top level and Deno's own
- * start may take: it is for a process that lost its parent to SIGKILL, and would compute for ever.
+ * Processor time in s after which the kernel ends the process, if it lost its parent to SIGKILL,
+ * and would compute for ever. A top level and Deno's own start take far less.
  */
 const ORPHAN_S = 30;
 const LOOK_MS = 100;
 
-/** Properties of a program that has been tried. */
 export interface Probed {
-  /** Why it cannot be loaded. */
   readonly why?: string;
-  /** It exports `recover` or `check`. */
   readonly isHooked: boolean;
-  /** It is no program, but rows of the coherent cards' protocol. */
+  /** It is rows of the coherent cards' protocol, no program. */
   readonly isProtocol: boolean;
 }
 
 interface Limits {
-  /** Limit of processor time for the program's top level. */
   readonly processorMs: number;
-  /** In wall ms. */
   readonly patienceMs: number;
 }
 
 /**
  * Makes one instance of a bundled program.
- * @throws Refusal where that fails, the top level has used too much of a processor, or it waits: when the patience
- * ends,
- *   half of the looks at its process, or more, have found it asleep. RackError where the process does not answer
- * though
- *   it is ready to go on: then the machine, not the program, holds it up. The signal's reason.
+ * @throws Refusal where that fails, the top level has used too much of a processor, or it waits:
+ * when the patience ends, half of the looks at its process, or more, have found it asleep.
+ * RackError where the process does not answer though it is ready to go on: the machine holds it up,
+ * not the program. The signal's reason.
  */
 export async function probeProgram(
   text: string,
@@ -51,7 +45,7 @@ export async function probeProgram(
     & Partial<Limits>
     & {
       readonly path: string;
-      /** Told the process: a test stops it. */
+      /** For a test, which stops the process. */
       readonly onStart?: (pid: number) => void;
       readonly signal?: AbortSignal | undefined;
     },
@@ -107,19 +101,16 @@ function startProbe() {
     ],
     stdin: "piped",
     stdout: "piped",
-    // The top level's output is shown when the program runs.
     stderr: "piped",
   }).spawn();
 }
 
-/** Why the process was ended: its program computes or waits without an end, or the machine does not let it go on. */
 type Late = "busy" | "asleep" | "held up";
 
-/** Watches the process until it has ended, and kills it when it is late. */
 function watchProbe(pid: number, limits: Limits, kill: () => void) {
   let begunAtMs: number | undefined, late: Late | undefined;
-  // Looks since its top level has begun, and how many found it asleep: some, on a busy machine, find it waiting for a
-  // thread of its own.
+  // Since its top level has begun; on a busy machine some looks find it waiting for a thread of its
+  // own.
   let looks = 0, sleptLooks = 0;
   let deadline = performance.now() + limits.patienceMs;
   const look = (): Late | undefined => {
@@ -140,7 +131,6 @@ function watchProbe(pid: number, limits: Limits, kill: () => void) {
     kill();
   }, LOOK_MS);
   return {
-    /** The program's top level begins. */
     begin() {
       if (begunAtMs !== undefined) return;
       begunAtMs = processorMs(pid);

@@ -1,7 +1,6 @@
 /**
- * A process without any right that makes one instance of a bundled program, whose text is its standard input, and
- * writes its findings to standard output. Started by `probe.ts`: top levels of users' files run here, not in the
- * command.
+ * Makes one instance of a bundled program, the text on its standard input, and writes its findings
+ * to standard output.
  */
 import { loadOwnPrograms } from "../../../nodes/files.ts";
 import { hasHooks } from "../../../nodes/host/own_programs.ts";

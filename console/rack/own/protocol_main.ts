@@ -1,6 +1,6 @@
 /**
- * A process that explores the states of a rack with a protocol of the user's: it may read and write nothing, and gets the
- * protocol's text. Started by `console/explore/protocol/explore_protocol.ts`.
+ * Explores the states of a rack with a user's protocol, for
+ * `console/explore/protocol/explore_protocol.ts`.
  */
 import { newCoverage } from "../../../fabric/coherence/coverage.ts";
 import { exploring, stepsOf } from "../../../fabric/coherence/explore.ts";
@@ -11,14 +11,12 @@ import { RackError } from "../../base/rack_error.ts";
 import { answerConfined, type Asker } from "./answer.ts";
 
 export interface StatesJob {
-  /** The module text of the protocol. */
   readonly text: string;
   readonly rack: ProtocolRack;
-  /** States at most. */
   readonly statesMax: number;
 }
 
-/** The findings, and the protocol's rows that have not been met: all of them, removed ones included. */
+/** `unmet`: rows that have not been met, removed ones included. */
 export interface StatesAnswer {
   readonly found: RackFound;
   readonly rows: readonly string[];
@@ -38,14 +36,13 @@ async function work(
   let step = search.next();
   while (!step.done) {
     asker.tell(step.value);
-    // Lets the word that the work shall end come in.
     await new Promise((resolve) => setTimeout(resolve));
     if (asker.stopped()) break;
     step = search.next();
   }
   const { computers, lines, what } = rack;
   const all = rowNames(rows), unused = new Set(coverage.unused());
-  // A row that is taken out is not there to be met.
+  // A row that is taken out cannot be met.
   const taken = new Set(all.filter((name) => !has(coverage.tables, name)));
   const unmet = all.filter((name) => unused.has(name) || taken.has(name));
   if (!step.done) {

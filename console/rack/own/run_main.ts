@@ -19,22 +19,20 @@ import { watchLoops } from "./loop_watch.ts";
 
 export interface RunJob {
   readonly runFilePath: string;
-  /** It is recorded for checkers. */
   readonly isChecked: boolean;
   readonly limitMs?: number | undefined;
   /**
-   * A debugger may hold it up at any place, for any time. So that it stops in recoveries and checks, too, these
-   * are run here, when the rack has ended.
+   * A debugger may hold it up at any place, for any time; recoveries and checks run here, so that
+   * it stops in them, too.
    */
   readonly isInspected: boolean;
 }
 
-/** A program's report of progress, or a line of its log: node, topic, value. */
+/** A report of progress, or a line of a program's log. */
 export type RunProgress = readonly [node: string, topic: string, value: unknown];
 
 export interface RunAnswer extends Simulated {
   readonly durable: DurableLog["durable"];
-  /** Where a debugger may stop in them: the findings of recoveries and checks. */
   readonly protocols?: readonly ProtocolVerdict[];
 }
 
@@ -66,9 +64,6 @@ async function run(
   return { ...simulated, durable: log?.durable ?? [], ...(protocols && { protocols }) };
 }
 
-/**
- * The verdicts of recoveries and checks on the run, which has just ended: as `checkProtocols` in a process of theirs.
- */
 function judgedHere(
   { plan, directory }: RunFile,
   watch: Watch,

@@ -1,9 +1,8 @@
-/** Processes that do jobs of one kind, several at a time, each of them one after the other. */
+/** Processes that do jobs of one kind, one after the other in each. */
 import { type Confined, type ConfinedWorker, startConfined } from "./confined.ts";
 
 export class WorkerPool {
   readonly #confined: Confined;
-  /** By lane: each is started for its first job, and again where it has ended. */
   readonly #workers = new Map<number, ConfinedWorker>();
 
   constructor(confined: Confined) {
@@ -11,8 +10,7 @@ export class WorkerPool {
   }
 
   /**
-   * Has the process of a lane do a job.
-   * @returns its answer.
+   * Resolves to the job's answer.
    * @throws RackError where the job fails, or its process ends without an answer.
    */
   async ask<Answer, Progress = never>(
@@ -24,7 +22,6 @@ export class WorkerPool {
       readonly signal?: AbortSignal;
     } = {},
   ): Promise<Answer> {
-    // It may have ended, or failed, since its last job.
     if (this.#workers.get(lane)?.isOver) await this.#end(lane);
     signal?.throwIfAborted();
     const worker = this.#workers.get(lane) ?? startConfined(this.#confined);
@@ -34,7 +31,6 @@ export class WorkerPool {
     try {
       return await worker.ask<Answer, Progress>(job, onProgress);
     } catch (error) {
-      // The next job gets another one where this one has ended.
       if (worker.isOver) await this.#end(lane);
       signal?.throwIfAborted();
       throw error;
@@ -43,14 +39,13 @@ export class WorkerPool {
     }
   }
 
-  /** Asks the process of a lane, or all, to end all of their jobs early, with an answer. */
+  /** In one lane, or all: their jobs shall end early, with an answer. */
   stop(lane?: number): void {
     for (const [own, worker] of this.#workers) {
       if (lane === undefined || own === lane) worker.stop();
     }
   }
 
-  /** The processes that there are. */
   get workers(): readonly ConfinedWorker[] {
     return [...this.#workers.values()];
   }
@@ -61,7 +56,7 @@ export class WorkerPool {
     await worker?.end();
   }
 
-  /** Ends all processes. Unanswered jobs reject. */
+  /** Unanswered jobs reject. */
   async end(): Promise<void> {
     await Promise.all([...this.#workers.keys()].map((lane) => this.#end(lane)));
   }

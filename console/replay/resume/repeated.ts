@@ -1,4 +1,6 @@
-/** A rack of processes that repeats a run up to an instant: the begin of its run file and of its record. */
+/**
+ * The begin of a run's file and of its record, for a rack that repeats the run up to an instant.
+ */
 import type { RecordedLinkFault, RecordedOrder } from "../../../fabric/clock/record.ts";
 import { ordersBehind } from "../../../fabric/clock/timekeeper.ts";
 import { type PartitionPlan, partitionsOf } from "../../../fabric/rack/assembly/topology.ts";
@@ -8,22 +10,19 @@ import type { Time } from "../../../fabric/base/time.ts";
 import type { ReplayJob } from "../job.ts";
 
 export interface Repeated extends Pick<RunFile, "plan" | "partitions"> {
-  /** Those of before the instant, oldest first, each with the life of its host. */
+  /** Of before the instant, oldest first, each with the life of its host. */
   readonly orders: readonly RecordedOrder[];
-  /** The least number for later orders. */
   readonly ordersFrom: number;
-  /** Faults of cables that were ordered. */
   readonly links: readonly RecordedLinkFault[];
 }
 
 export interface RepeatOptions {
   readonly at: Time;
   /**
-   * All of the record counts, as at a checkpoint, also faults that take effect at the instant or later; else only
+   * All of the record counts, as at a checkpoint, also faults that take effect later; else only
    * those before the instant.
    */
   readonly withPending?: boolean;
-  /** Power failures that orders had added to the plan. */
   readonly planned?: readonly FaultPlan[];
 }
 
@@ -59,8 +58,8 @@ export function repeatOf(
 }
 
 /**
- * The run's own processes; where devices that share one lose power, or all are in one, a process for each
- * device. The run's events are the same.
+ * The run's own; where devices that share a process lose power, or all are in one, a process for
+ * each device. The run's events are the same.
  */
 function partitionsFor(
   plan: RackPlan,
@@ -72,7 +71,6 @@ function partitionsFor(
   return isFit ? partitions : partitionsOf(plan, "node");
 }
 
-/** The rest of the plan for each device after the past events, as its timekeeper takes it. */
 function pendingOf(scripted: readonly FaultPlan[], happened: readonly FaultPlan[]): FaultPlan[] {
   const byNode = Map.groupBy(scripted, ({ node }) => node);
   for (const { node, action, at } of happened) {

@@ -1,7 +1,4 @@
-/**
- * Brings a rack of processes up again as it stood at an instant of a run: every device's process repeats
- * the run up to there, and the rack is up when each has the digest that the run's replay has.
- */
+/** Brings a rack of processes up again as it stood at an instant of a run. */
 import { PATIENCE_MS } from "../../../fabric/base/patience.ts";
 import { BusError } from "../../../fabric/bus/bus.ts";
 import { sleep } from "../../../fabric/bus/wall_time.ts";
@@ -30,39 +27,33 @@ import { type Repeated, repeatOf } from "./repeated.ts";
 import { checkInstant } from "./take_checkpoint.ts";
 
 export interface ResumeOptions extends Omit<RunManner, "onCapturing"> {
-  /** Which variant, where the run has several. */
   readonly variant?: string;
-  /** An instant of the run, before which all has happened; or the name of a checkpoint of it. */
+  /** Before this instant all has happened; or the name of a checkpoint. */
   readonly at: Time | string;
-  /** Let time run; else the rack is paused at the instant. */
+  /** Time runs; else the rack is paused at the instant. */
   readonly go?: boolean;
-  /** Keep every step of every operation in the run's directory. */
   readonly trace?: boolean;
 }
 
 export interface Resumed {
   readonly rack: RackUp;
-  /** The run that it repeats, and up to where. */
   readonly from: string;
   readonly at: Time;
-  /** Of all of the rack's devices at that instant. */
   readonly digest: string;
   readonly events: number;
 }
 
-/** The expected state of the devices at the instant. */
 interface Expected {
   readonly run: string;
   readonly at: Time;
   readonly nodes: ReadonlyArray<readonly [node: string, digest: string]>;
 }
 
-/** The replay's share of the work: it is faster than processes are. */
 const REPLAY_SHARE = 0.2;
 
 /**
- * @throws Refusal for an unknown run, instant or checkpoint, and for a run that cannot be replayed exactly; RackError
- * where a device comes to another digest: then the rack is taken down.
+ * @throws Refusal for an unknown run, instant or checkpoint, and for a run that cannot be replayed
+ * exactly; RackError where a device comes to another digest: then the rack is taken down.
  */
 export async function resumeRun(run: string, options: ResumeOptions): Promise<Resumed> {
   const { signal, onProgress, go = false } = options;
@@ -98,7 +89,8 @@ export async function resumeRun(run: string, options: ResumeOptions): Promise<Re
       });
       end = await link.control.demand<ClockEnd>("end", {});
       compareDigests(end, expected);
-      // A timekeeper that is started again holds the rack there as long as the file is.
+      // As long as the file is there, a timekeeper that is started again holds the rack at the
+      // instant.
       if (!go) await pause(link.control);
       Deno.renameSync(`${directory}/${RESUMING_FILE}`, `${directory}/${RESUMED_FILE}`);
       if (go) await resume(link.control);
@@ -108,7 +100,6 @@ export async function resumeRun(run: string, options: ResumeOptions): Promise<Re
   return { rack, from: target.run, at, digest, events };
 }
 
-/** The values with which a rack was compared before it was up. */
 const RESUMED_FILE = "resumed.json";
 
 async function readRun(
@@ -145,7 +136,7 @@ async function readRun(
   }
 }
 
-/** As the timekeeper writes it: this run's own record begins with that of the other one. */
+/** As the timekeeper writes it: this run's record begins with the other one's. */
 function writeRecord(directory: string, { orders, links }: Repeated): void {
   if (links.length > 0) {
     const lines = links.map((link) => `${JSON.stringify(link)}\n`).join("");
@@ -165,7 +156,6 @@ function writeRecord(directory: string, { orders, links }: Repeated): void {
 
 const LOOK_MS = 20, STATUS_MS = 500;
 
-/** Returns when the rack stands at the instant to which its clock lets it come. */
 async function untilInstant(
   { rack, control }: RackLink,
   at: Time,

@@ -1,4 +1,3 @@
-/** Takes a checkpoint: of a rack that is up as it stands, or of a run at an instant. */
 import type { ClockStatus } from "../../../fabric/clock/clock_service.ts";
 import type { ClockEnd, Recorded } from "../../../fabric/clock/record.ts";
 import { formatTime, type Time } from "../../../fabric/base/time.ts";
@@ -23,9 +22,9 @@ export interface TakeOptions extends ReplayOptions {
   readonly variant?: string | undefined;
   /** Default: `c1`, `c2` … */
   readonly name?: string | undefined;
-  /** An instant of the run; default: where the rack that is up stands, or comes to stand. */
+  /** Default: where the rack that is up stands, or comes to stand. */
   readonly at?: Time | undefined;
-  /** Asks the replay of the run; default: one of its own. */
+  /** Default: the replay of the run is opened for it. */
   readonly askReplay?: AskReplay | undefined;
 }
 
@@ -40,9 +39,9 @@ export interface Taken {
 }
 
 /**
- * Writes a checkpoint, and keeps the run from being pruned. A rack whose time moves stands still for a moment.
- * @throws Refusal for a wrong name, an instant that is not known, a run that cannot be replayed exactly; RackError
- * where the rack does not come to stand.
+ * Keeps the run from being pruned; a rack whose time moves stands still for a moment.
+ * @throws Refusal for a wrong name, an instant that is not known, a run that cannot be replayed
+ * exactly; RackError where the rack does not come to stand.
  */
 export async function takeCheckpoint(options: TakeOptions): Promise<Taken> {
   const { run, variant, name, at } = options;
@@ -89,7 +88,10 @@ function askOwn(options: ReplayOptions): AskReplay {
   };
 }
 
-/** @throws Refusal where the rack is up and has not come to the instant: the state before it is not known. */
+/**
+ * @throws Refusal where the rack is up and has not come to the instant: the state before it is not
+ * known.
+ */
 export async function checkInstant(target: ReplayTarget, at: Time): Promise<void> {
   const { id, up } = await placeOf(target);
   if (!up || target.checkpoint !== undefined) return;
@@ -122,7 +124,6 @@ async function asItStands(rack: RackUp): Promise<State> {
   });
 }
 
-/** Restores the order for time, unless another command has given one. */
 async function goOn(
   control: ControlClient,
   { before: { pace, limit }, order }: { before: ClockStatus; order: number },
@@ -172,7 +173,7 @@ function refuseInexact(id: string, directory: string): void {
   throw refusal("", { found, expected: "a run of which all is known" });
 }
 
-/** Those whose last event is before the instant: a device that has just been killed has one at it. */
+/** Without devices with an event at the instant, such as one that has just been killed. */
 function digestsOf(
   { partitions }: ClockEnd,
   faults: readonly Recorded[],

@@ -8,7 +8,7 @@ export interface JunitFlags {
   readonly junit?: string;
 }
 
-/** Where the verdicts of a command go; nowhere, where it was not asked for them. */
+/** Writes nothing where the command was not asked for verdicts. */
 export class JunitFile {
   readonly #file: string | undefined;
   readonly #command: string;
@@ -19,8 +19,10 @@ export class JunitFile {
   }
 
   /**
-   * Until there are verdicts the file says that the command has not ended: one of an earlier command never
-   * stands for this one. @param command its words. @throws Refusal where the file cannot be written.
+   * Until there are verdicts the file says that the command has not ended: an earlier command's
+   * verdicts never stand for this one.
+   * @param command its words.
+   * @throws Refusal where the file cannot be written.
    */
   static async open({ junit }: JunitFlags, command: string): Promise<JunitFile> {
     const file = new JunitFile(junit, command);
@@ -28,7 +30,7 @@ export class JunitFile {
     return file;
   }
 
-  /** Waits for a part of the command; where it fails, so does the one case of the file. */
+  /** Where this part of the command fails, so does the one case of the file. */
   async of<Result>(work: Promise<Result>): Promise<Result> {
     try {
       return await work;
@@ -38,7 +40,7 @@ export class JunitFile {
     }
   }
 
-  /** The verdicts, at its end. @throws Refusal */
+  /** At the command's end. @throws Refusal */
   async write(suites: readonly JunitSuite[]): Promise<void> {
     if (this.#file !== undefined) await write(this.#file, junitXml(this.#command, suites));
   }

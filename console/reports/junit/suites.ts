@@ -1,4 +1,3 @@
-/** The verdicts of a run, an exploration and a campaign as suites of cases. */
 import { formatTime } from "../../../fabric/base/time.ts";
 import type { RoundReport } from "../../chaos/campaign.ts";
 import { type Explored, exploredText } from "../../explore/report.ts";
@@ -9,7 +8,7 @@ import { checksOf, type JudgedVariant } from "../run_checks.ts";
 
 type Check = RunReport["checks"][number];
 
-/** A suite for each variant of a run, with a case for each check. */
+/** A suite for each variant, with a case for each check. */
 export function runSuites(report: RunReport, judged: readonly JudgedVariant[]): JunitSuite[] {
   const { scenario: classname, seed, directory } = report;
   const suites = judged.map((variant): JunitSuite => {
@@ -22,7 +21,7 @@ export function runSuites(report: RunReport, judged: readonly JudgedVariant[]): 
       cases: [...checksOf([variant]).map(caseOfCheck), ...nothingDone(variant)],
     };
   });
-  // A scenario's expectations of its checks hold for all variants together.
+  // Expectations of checks hold for all variants together.
   const failed = new Set(
     suites.flatMap(({ cases }) => cases.flatMap(({ name, problem }) => problem ? [name] : [])),
   );
@@ -44,13 +43,9 @@ function caseOfCheck({ name, promise, looked, holds, detail }: Check): JunitCase
   return { name, problem: { kind: "failure", type: name, message: detail, text } };
 }
 
-/** The case of each variant that is explored. */
 const EXPLORED = "power-failure-at-every-instant";
 
-/**
- * A suite for each variant that was explored, with one case: the verdict.
- * @param isWhole no variant is missing.
- */
+/** A suite for each variant, with one case: the verdict. @param isWhole no variant is missing. */
 export function exploreSuites(
   { scenario: classname, seed, explored, isWhole }: {
     readonly scenario: string;
@@ -76,7 +71,7 @@ export function exploreSuites(
   return [...suites, { name: "other variants", classname, cases: [{ name: EXPLORED, problem }] }];
 }
 
-/** A promise that is neither kept nor broken has no verdict: an error, as a skipped case passes for good. */
+/** A promise that is neither kept nor broken is an error, as a skipped case passes for good. */
 function problemOfVerdict({ verdict: found }: Explored, text: string): JunitProblem | undefined {
   const { verdict, why = "", counterexample } = found;
   switch (verdict) {
@@ -97,8 +92,8 @@ function problemOfVerdict({ verdict: found }: Explored, text: string): JunitProb
 }
 
 /**
- * A suite for each method of the matrix, with a case for each of its cells: an unsafe one is a failure, as `rack
- * explore --claims` of it would be.
+ * A suite for each method, with a case for each cell: an unsafe one is a failure, as
+ * `rack explore --claims` of it would be.
  * @param missing cells that were not explored, as the command was stopped.
  */
 export function matrixSuites(cells: readonly MatrixCell[], missing: number): JunitSuite[] {
@@ -134,7 +129,7 @@ function caseOfCell(cell: MatrixCell): JunitCase {
   };
 }
 
-/** A suite for a campaign, with a case for each of its rounds. */
+/** A suite, with a case for each round. */
 export function chaosSuites(
   { scenario, seed }: { readonly scenario: string; readonly seed: number },
   rounds: readonly RoundReport[],

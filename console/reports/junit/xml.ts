@@ -1,34 +1,33 @@
 /**
- * Verdicts as JUnit's XML, as far as GitHub's reporters, GitLab and Jenkins read it: `testsuites`, `testsuite`
- * with its counts, `testcase` with `classname`, `name`, `time`, and in it `failure` or `error` with a message
- * and a text (the schema of Jenkins's plug-in, `jenkins-junit.xsd`; "Unit test reports", docs.gitlab.com).
+ * JUnit's XML, as far as GitHub's reporters, GitLab and Jenkins read it (the schema of Jenkins's
+ * plug-in, `jenkins-junit.xsd`; "Unit test reports", docs.gitlab.com).
  */
 
-/** The outcome of a case: `error` has no verdict. */
+/** `error`: no verdict. */
 export interface JunitProblem {
   readonly kind: "failure" | "error";
   /** A word for its kind, and one line. */
   readonly type: string;
   readonly message: string;
-  /** All that there is to say; default: the message. */
+  /** Default: the message. */
   readonly text?: string;
 }
 
 export interface JunitCase {
   readonly name: string;
-  /** Absent: it holds. */
+  /** Absent: the case holds. */
   readonly problem?: JunitProblem | undefined;
   /** The subject of a case that holds, or the command that reproduces a problem. */
   readonly output?: string | undefined;
-  /** Wall time in ms; absent: none of its own. */
+  /** Absent: none of its own. */
   readonly wallMs?: number | undefined;
 }
 
 export interface JunitSuite {
   readonly name: string;
-  /** The class of all its cases: how reporters group them. */
+  /** Of all its cases: reporters group them by it. */
   readonly classname: string;
-  /** Wall time in ms; absent: that of its cases. */
+  /** Absent: that of its cases. */
   readonly wallMs?: number | undefined;
   readonly properties?: Readonly<Record<string, string>>;
   readonly cases: readonly JunitCase[];

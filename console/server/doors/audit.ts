@@ -1,7 +1,5 @@
-/** The log of changes: user, action, object, time and result; in memory for the page, in a file for later. */
 import type { AuditEntry } from "../../api/session.ts";
 
-/** Entries that the page can see; the file has all. */
 const KEPT_MOST = 1_000;
 /** The file is begun anew beyond this; the one before stays beside it. */
 const FILE_BYTES_MAX = 16 << 20;
@@ -23,7 +21,6 @@ export class AuditLog {
     this.#write(JSON.stringify(numbered));
   }
 
-  /** The latest, newest first. */
   entries(): AuditEntry[] {
     return this.#entries.toReversed();
   }
@@ -37,7 +34,7 @@ export class AuditLog {
       file.writeSync(new TextEncoder().encode(`${line}\n`));
       if (size > FILE_BYTES_MAX) Deno.renameSync(path, `${path}.before`);
     } catch {
-      // A full disk: the entries that the page shows are there all the same.
+      // A full disk: the page shows the entries all the same.
     }
   }
 }

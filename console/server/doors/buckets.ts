@@ -5,7 +5,6 @@ export interface Rate {
   readonly burst: number;
 }
 
-/** Buckets of those who have not been seen for a while are full again, and forgotten. */
 const FORGET_BEYOND = 10_000;
 
 export class Buckets {
@@ -18,13 +17,13 @@ export class Buckets {
     this.#wallMs = wallMs;
   }
 
-  /** Takes one. @returns ms until there is one again; 0: it was taken. */
+  /** Takes one; returns ms until there is one again, 0 where it was taken. */
   take(who: string): number {
     const { perSecond, burst } = this.#rate, now = this.#wallMs();
     const bucket = this.#buckets.get(who) ?? { left: burst, atMs: now };
     const left = Math.min(burst, bucket.left + (now - bucket.atMs) / 1_000 * perSecond);
     const isTaken = left >= 1;
-    // The order of the map is that of use.
+    // The map is in the order of use.
     this.#buckets.delete(who);
     this.#buckets.set(who, { left: isTaken ? left - 1 : left, atMs: now });
     const [oldest] = this.#buckets.keys();

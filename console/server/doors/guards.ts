@@ -1,8 +1,8 @@
 /**
- * Checks that every request must pass before a route sees it. A page of another origin can send requests to this
- * server (a port of the loopback interface is open to every page of the browser), so: only our own names as Host
- * (rebinding), no foreign Origin or Sec-Fetch-Site, changes only with a header that no form can set and no other
- * origin may set without CORS, which is not offered; keys in a header, never cookies.
+ * A page of another origin can send requests to this server (a port of the loopback interface is
+ * open to every page of the browser), so: only our own names as Host (rebinding), no foreign Origin
+ * or Sec-Fetch-Site, changes only with a header that no form can set and no other origin may set
+ * without CORS, which is not offered; keys in a header, never cookies.
  */
 import { createMiddleware } from "hono/factory";
 import { secureHeaders } from "hono/secure-headers";
@@ -12,10 +12,9 @@ import { ApiFailure } from "./errors.ts";
 import { Buckets } from "./buckets.ts";
 import type { Console, Env } from "../context.ts";
 
-/** Set to `1` on every request that is no GET. */
+/** `1` on every request that is no GET. */
 export const OWN_HEADER = "X-Rackmesh";
 
-/** Requests that change nothing. */
 export function isRead(method: string): boolean {
   return method === "GET" || method === "HEAD";
 }
@@ -32,7 +31,10 @@ export function hostGuard({ origins }: Pick<Console, "origins">): MiddlewareHand
   });
 }
 
-/** 403 for what another page sends. A link from elsewhere may open the page, and nothing of the API. */
+/**
+ * 403 for requests of another page. A link from elsewhere may open the page, and nothing of the
+ * API.
+ */
 export function originGuard({ origins }: Pick<Console, "origins">): MiddlewareHandler<Env> {
   return createMiddleware<Env>(async (c, next) => {
     const { method, path } = c.req;
@@ -55,7 +57,7 @@ export function originGuard({ origins }: Pick<Console, "origins">): MiddlewareHa
   });
 }
 
-/** Headers of every answer: nothing from elsewhere is loaded, framed, guessed or kept. */
+/** Of every answer: nothing from elsewhere is loaded, framed, guessed or kept. */
 export const ownHeaders: MiddlewareHandler<Env> = secureHeaders({
   contentSecurityPolicy: {
     defaultSrc: ["'none'"],
@@ -80,7 +82,7 @@ export const noStore: MiddlewareHandler<Env> = createMiddleware<Env>(async (c, n
   c.res.headers.set("Cache-Control", "no-store");
 });
 
-/** Bytes of a request's body; an object that goes into SCM has the size of one message of the bus. */
+/** Of a request; an object for SCM has the size of one message of the bus. */
 export const BODY_BYTES_MAX = 5 << 20, OBJECT_BYTES_MAX = 9 << 20;
 
 export function bodyGuard(maxSize: number): MiddlewareHandler<Env> {
@@ -92,12 +94,12 @@ export function bodyGuard(maxSize: number): MiddlewareHandler<Env> {
   });
 }
 
-/** Requests a second and at once: a page with all its views needs a tenth of it. */
+/** A second, and at once: a page with all its views needs a tenth of it. */
 const RATE = { perSecond: 50, burst: 200 }, SIGN_IN_RATE = { perSecond: 0.2, burst: 10 };
-/** Changes are orders to a rack: by hand, or by a script that waits for each. */
+/** Orders to a rack come by hand, or from a script that waits for each. */
 const CHANGE_RATE = { perSecond: 20, burst: 60 };
 
-/** 429 beyond the rates: by session, or by address for those who have none. */
+/** 429 beyond the rates: by session, or by address without one. */
 export function rateGuard({ wallMs }: Pick<Console, "wallMs">): MiddlewareHandler<Env> {
   const all = new Buckets(RATE, wallMs), changes = new Buckets(CHANGE_RATE, wallMs);
   const signIns = new Buckets(SIGN_IN_RATE, wallMs);
@@ -108,7 +110,7 @@ export function rateGuard({ wallMs }: Pick<Console, "wallMs">): MiddlewareHandle
     const taken = [
       all.take(who),
       ...(isChange ? [changes.take(who)] : []),
-      // From all addresses: guessing from many addresses counts as well.
+      // Guessing from many addresses counts as well.
       ...(isSignIn ? [signIns.take("")] : []),
     ];
     const waitMs = Math.max(...taken);
@@ -120,7 +122,7 @@ export function rateGuard({ wallMs }: Pick<Console, "wallMs">): MiddlewareHandle
   });
 }
 
-/** Finds out whose key it is. Without a known key a request has no session. */
+/** Without a known key a request has no session. */
 export function callerGuard({ keys }: Pick<Console, "keys">): MiddlewareHandler<Env> {
   return createMiddleware<Env>(async (c, next) => {
     const key = keyIn(c.req.header("authorization"));
@@ -152,7 +154,7 @@ export const roleGuard: MiddlewareHandler<Env> = createMiddleware<Env>(async (c,
   await next();
 });
 
-/** Writes down each change, also one that was refused. */
+/** Also of a refused change. */
 export function auditGuard({ audit }: Pick<Console, "audit">): MiddlewareHandler<Env> {
   return createMiddleware<Env>(async (c, next) => {
     if (isRead(c.req.method)) return await next();
@@ -171,7 +173,6 @@ export function auditGuard({ audit }: Pick<Console, "audit">): MiddlewareHandler
   });
 }
 
-/** The kind of action, without its names: `/api/v1/racks/…/power`. */
 function routeOf(path: string): string {
   return path.split("/").map((part, i) => i === 4 || i > 5 ? "…" : part).join("/").slice(0, 100);
 }

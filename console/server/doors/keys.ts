@@ -1,7 +1,7 @@
 /**
- * One-time tokens and bearer keys. A token stands in the fragment of an address that is printed once; who
- * shows it gets a key of its own, and the token is spent. Keys are held as hashes, in memory only: they end
- * with the console, after a time without use, or when their owner signs out.
+ * A one-time token stands in the fragment of an address that is printed once; a browser that shows
+ * it gets a key, and the token is spent. Keys are held as hashes, in memory only: they end with the
+ * console, after a time without use, or when their owner signs out.
  */
 import type { Role, SignedIn } from "../../api/session.ts";
 
@@ -12,7 +12,7 @@ export interface Caller {
 
 export interface KeysOptions {
   readonly wallMs: () => number;
-  /** An operator's key and token of the owner's, for a console in a container; never spent. */
+  /** Key and token of an operator, for a console in a container; never spent. */
   readonly fixed?: string;
   /** Tokens and keys end after so long without use. */
   readonly tokenMs?: number;
@@ -20,9 +20,7 @@ export interface KeysOptions {
 }
 
 const TOKEN_MS = 24 * 3_600_000, KEY_MS = 12 * 3_600_000;
-/** Limit of keys and tokens: with more the oldest one goes. */
 const KEYS_MAX = 200, TOKENS_MAX = 200;
-/** Letters of a fixed key at least. */
 export const FIXED_KEY_LETTERS = 32;
 
 interface Known extends Caller {
@@ -40,7 +38,7 @@ export class Keys {
     this.#options = options;
   }
 
-  /** A token that signs one browser in, once. */
+  /** Signs one browser in, once. */
   async newToken(role: Role): Promise<string> {
     const token = randomText();
     dropOldest(this.#tokens, TOKENS_MAX);
@@ -90,7 +88,7 @@ export class Keys {
   }
 }
 
-/** 256 random bits, as text. */
+/** 256 bits. */
 function randomText(): string {
   return crypto.getRandomValues(new Uint8Array(32)).toBase64({
     alphabet: "base64url",

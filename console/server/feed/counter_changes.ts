@@ -1,9 +1,9 @@
-/** Counters go to pages as what has changed: of a hundred that a device has, a look finds a dozen others. */
+/** Counters go to pages as changes: of a hundred of a device, a look finds a dozen others. */
 import type { Counters } from "../../rack/live/counters.ts";
 
 type Of = Counters[string];
 
-/** Counters whose value has changed, by node. A counter that has disappeared is 0. */
+/** By node. A counter that has disappeared is 0. */
 export function changedCounters(before: Counters, now: Counters): Record<string, Of> {
   const changes: Record<string, Of> = {};
   for (const [node, of] of Object.entries(now)) {
@@ -19,7 +19,7 @@ export function changedCounters(before: Counters, now: Counters): Record<string,
   return changes;
 }
 
-/** Counters by node, after some of them have changed. */
+/** Applies {@link changedCounters}. */
 export function withChanged(before: Counters, changes: Counters): Record<string, Of> {
   const changed = Object.entries(changes).map(([node, of]) => [node, { ...before[node], ...of }]);
   return { ...before, ...Object.fromEntries(changed) };

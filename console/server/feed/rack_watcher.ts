@@ -1,6 +1,6 @@
 /**
- * Watches one rack for all pages: one connection to its bus, one subscription, one look at its clock and
- * counters per interval. It keeps the rack's present state, and its latest changes in a {@link Ring}.
+ * One connection to a rack's bus, one subscription, one look at its clock and counters per
+ * interval, for all pages.
  */
 import { sleep } from "../../../fabric/bus/wall_time.ts";
 import type { Change, StateMessage } from "../../api/feed.ts";
@@ -15,13 +15,11 @@ import { Ring, type RingLimits } from "./ring.ts";
 
 export interface WatcherOptions extends RingLimits {
   readonly wallMs: () => number;
-  /** Called after each change. */
   readonly onChange: () => void;
 }
 
-/** A page draws each look: fewer of them cost its machine less. */
 const LOOK_MS = 500;
-/** A process answers a request for its counters in about 0.6 ms: so they cost at most 1 % of its time. */
+/** A process takes about 0.6 ms to report its counters: at most 1 % of its time. */
 const COUNTERS_MS_PER_PROCESS = 20;
 const AGAIN_MS = 500;
 
@@ -33,20 +31,19 @@ export class RackWatcher {
   readonly #first = Promise.withResolvers<void>();
   #state: StateMessage | undefined;
   #traffic = "";
-  /** Settles when the watcher has ended, and the connection is closed. */
   readonly done: Promise<void>;
 
   constructor(run: string, options: WatcherOptions) {
     this.run = run;
     this.#options = options;
-    // Greater than any number that an earlier watcher has given out.
+    // Greater than any number of an earlier watcher.
     this.ring = new Ring(Date.now() * 1_000, options);
-    // Awaited by those who read; until then it is no unhandled rejection.
+    // Readers await it.
     this.#first.promise.catch(() => {});
     this.done = this.#watch();
   }
 
-  /** The present state. @throws where the rack could not be looked at. */
+  /** @throws where the rack could not be looked at. */
   async state(): Promise<StateMessage> {
     await this.#first.promise;
     return this.#state!;
@@ -68,7 +65,7 @@ export class RackWatcher {
         const rack = await findUp(this.run);
         await linkedTo(rack, (link) => this.#watchLink(link), { as: "viewer" });
       } catch (error) {
-        // Its broker is being started again, or it has gone down meanwhile.
+        // Its broker is being started again, or the rack has gone down.
         if (this.#state === undefined) return this.#first.reject(error);
         if (!(await this.#isUp())) this.#push({ type: "ended", message: this.#whyEnded() });
         else await sleep(AGAIN_MS);
@@ -120,7 +117,7 @@ export class RackWatcher {
       this.#options.onChange();
       return;
     }
-    // The reason why time is held has changed; the next look shows it in full.
+    // Time is held for another reason; the next look shows it in full.
     if (event.event === "clock") return await this.#lookAtClock(control);
     this.#push(changeOf(event, (name) => this.#nodesOf(name)));
   }
@@ -133,7 +130,7 @@ export class RackWatcher {
 
   #push(change: Change): void {
     if (this.isOver) return;
-    // As JSON has it, once for all readers: bytes in hex, big numbers as text.
+    // In JSON's form, once for all readers: bytes in hex, big numbers as text.
     const plain: Change = change.type === "report"
       ? JSON.parse(JSON.stringify(change, plainly))
       : change;
@@ -183,7 +180,7 @@ export class RackWatcher {
   }
 }
 
-/** Nothing has changed that a person would call a change: a wait of less than a second is none. */
+/** A wait of less than a second is no change. */
 function isSameHold(
   before: NonNullable<StateMessage["clock"]>,
   now: NonNullable<StateMessage["clock"]>,
@@ -224,7 +221,7 @@ function changeOf(event: Told, nodesOf: (process: string) => string[]): Change {
   }
 }
 
-/** The state after a change: the page does the same. */
+/** The page does the same. */
 function applied(state: StateMessage, change: Change): StateMessage {
   switch (change.type) {
     case "clock":

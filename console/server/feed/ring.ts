@@ -1,12 +1,12 @@
 /**
- * The last messages of a rack, each with a number, for any number of readers. A reader has a place in the ring and
- * nothing else, so a slow one costs no memory: messages that are overwritten before it reads are lost to it, and it
- * receives their number.
+ * The last messages of a rack, for any number of readers. A reader has a place in the ring and
+ * nothing else, so a slow one costs no memory: it loses overwritten messages, and receives their
+ * number.
  */
 import type { Change } from "../../api/feed.ts";
 import { withChanged } from "./counter_changes.ts";
 
-/** Choices: a minute or more of a busy rack, which takes some four bytes of memory for each letter. */
+/** Choices: a minute or more of a busy rack, at some four bytes of memory for each letter. */
 const MESSAGES_MAX = 4_096, LETTERS_MAX = 1 << 20;
 
 export interface RingLimits {
@@ -19,7 +19,7 @@ interface Slot {
   readonly letters: number;
 }
 
-/** A reader's result: changes in order, or how many it has missed. */
+/** Changes in order, or how many the reader has missed. */
 export type Read =
   | { readonly seq: number; readonly changes: readonly Change[] }
   | { readonly seq: number; readonly missed: number };
@@ -30,13 +30,12 @@ export class Ring {
   #first: number;
   #letters = 0;
 
-  /** @param first the number before the first message: greater than all of an earlier server. */
+  /** @param first greater than all numbers of an earlier server. */
   constructor(first: number, { messages = MESSAGES_MAX, letters = LETTERS_MAX }: RingLimits = {}) {
     this.#first = first;
     this.#limits = { messages, letters };
   }
 
-  /** The number of the latest message. */
   get seq(): number {
     return this.#first + this.#slots.length;
   }
@@ -52,14 +51,14 @@ export class Ring {
     }
   }
 
-  /** Readers begin anew with the rack's state: changes may have been missed. */
+  /** Changes may have been missed: readers begin anew with the rack's state. */
   forget(): void {
     this.#first = this.seq + 1;
     this.#slots.length = 0;
     this.#letters = 0;
   }
 
-  /** The changes after a number. One that this ring has never given out counts as too old. */
+  /** A number that this ring has never given out counts as too old. */
   after(seq: number): Read {
     if (seq < this.#first || seq > this.seq) {
       return { seq: this.seq, missed: Math.max(1, this.#first - seq) };

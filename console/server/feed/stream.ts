@@ -1,11 +1,8 @@
-/** One page's feed: batches of a rack's messages, of jobs and of the list of runs, a line each. */
 import { sleep } from "../../../fabric/bus/wall_time.ts";
 import type { Batch, Message } from "../../api/feed.ts";
 import type { Console } from "../context.ts";
 
-/** Gathers the messages within this time into one line: the page draws no faster. */
 const BATCH_MS = 25;
-/** A line without messages shows that the server is alive. */
 const ALIVE_MS = 5_000;
 
 export interface FeedOptions extends Pick<Console, "watchers" | "jobs"> {
@@ -14,11 +11,10 @@ export interface FeedOptions extends Pick<Console, "watchers" | "jobs"> {
   readonly isAborted: () => boolean;
   /** Resolves when the reader has taken the line, or there is room for it. */
   readonly write: (line: string) => Promise<unknown>;
-  /** Called with a function that ends the feed. */
   readonly onEnd: (end: () => void) => void;
 }
 
-/** Until the reader has gone. A reader that does not read holds up this function, and nothing else. */
+/** Until the reader has gone. A reader that does not read holds up this function alone. */
 export async function feed(options: FeedOptions): Promise<void> {
   const { watchers, jobs, run, isAborted, write } = options;
   let wake = () => {};
@@ -41,7 +37,7 @@ export async function feed(options: FeedOptions): Promise<void> {
   let seq = options.after ?? -1;
   try {
     const watcher = joined?.watcher;
-    // A rack that cannot be looked at is the route's error: it has waited for the first state.
+    // The route has waited for the first state: a rack that cannot be looked at is its error.
     while (!isOver && !isAborted()) {
       const messages: Message[] = [];
       if (watcher !== undefined) {
@@ -72,7 +68,6 @@ export async function feed(options: FeedOptions): Promise<void> {
   }
 }
 
-/** Waits until the given function is called, or a sign of life is due. */
 async function woken(give: (resolve: () => void) => void): Promise<void> {
   const { promise, resolve } = Promise.withResolvers<void>();
   give(resolve);

@@ -1,9 +1,7 @@
-/** The watchers of racks: one for each rack that is looked at, ended a while after its last reader. */
 import { RackWatcher } from "./rack_watcher.ts";
 
 export interface WatchersOptions {
   readonly wallMs: () => number;
-  /** A watcher without a reader ends after so long. */
   readonly idleMs?: number;
 }
 
@@ -23,12 +21,11 @@ export class Watchers {
     this.#options = options;
   }
 
-  /** How many racks are being watched. */
   get size(): number {
     return this.#watched.size;
   }
 
-  /** @param wake called after each change. @returns the watcher, and a function to leave it. */
+  /** Returns the watcher, and a function to leave it. @param wake called after each change. */
   join(
     run: string,
     wake: () => void,

@@ -1,16 +1,14 @@
-/** The jobs of this console: each a process of its own, limited in number, ended with the console. */
 import { fromFileUrl, projectFile } from "../../base/paths.ts";
 import { commandFlags } from "../../base/v8_flags.ts";
 import type { Job, JobDetail, JobOrder, JobResult } from "../../api/jobs.ts";
 import { lines } from "./lines.ts";
 import type { JobLine, JobWork } from "./protocol.ts";
 
-/** Each may start a rack of processes; more than these are refused. */
+/** Each may start a rack of processes; more are refused. */
 export const RUNNING_MAX = 4;
-/** Jobs that have ended and can still be looked at. */
 const ENDED_MAX = 50;
 const NOTES_MAX = 100;
-/** From SIGTERM on: a rack of many processes is being taken down. */
+/** A rack of many processes may be being taken down. */
 const END_MS = 20_000;
 
 interface Entry {
@@ -43,7 +41,6 @@ export class Jobs {
     this.#allowNative = allowNative;
   }
 
-  /** Newest first. */
   list(): Job[] {
     return [...this.#entries.values()].map((entry) => this.#shown(entry)).toReversed();
   }
@@ -78,13 +75,12 @@ export class Jobs {
     return () => this.#readers.delete(reader);
   }
 
-  /** @param name of the scenario, for messages. */
   start(work: JobWork, name: string): Job {
     const { order } = work;
     const id = `job-${++this.#count}`;
     const child = new Deno.Command(Deno.execPath(), {
       args: ["run", ...commandFlags(), fromFileUrl(projectFile("console/server/jobs/main.ts"))],
-      // Ctrl-C in the terminal is the console's: it ends its jobs in order.
+      // Ctrl-C in the terminal is the console's, which ends its jobs in order.
       detached: true,
       stdin: "piped",
       stdout: "piped",
@@ -112,7 +108,7 @@ export class Jobs {
     return job;
   }
 
-  /** Asks a job to end; it says so itself when it has. */
+  /** The job says when it has ended. */
   cancel(id: string): void {
     const entry = this.#entries.get(id);
     if (entry === undefined || !isRunning(entry.job)) return;
@@ -122,15 +118,12 @@ export class Jobs {
     void entry.ended.finally(() => clearTimeout(timer));
   }
 
-  /** Ends all jobs; resolves when their processes have ended. */
   async end(): Promise<void> {
     for (const id of this.#entries.keys()) this.cancel(id);
     await Promise.all([...this.#entries.values()].map(({ ended }) => ended));
   }
 
-  /** Follows a job to the end of its process. */
   async #follow(id: string, child: Deno.ChildProcess): Promise<void> {
-    // The entry is there after this turn.
     await Promise.resolve();
     let isTold = false;
     for await (const line of lines(child.stdout)) {

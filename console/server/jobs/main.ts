@@ -1,12 +1,7 @@
-/**
- * The process of one job: it reads a {@link JobWork} from its input, does it by the functions that the
- * command `rack` calls, and says on its output how far it is. It is a process of its own because an
- * exploration computes for minutes, and because one job that fails takes nothing else with it.
- */
 import { EXIT } from "../../../fabric/base/exit.ts";
 import type { ProgramScenario } from "../../../fabric/rack/scenario/scenario.ts";
-import { sleep } from "../../../fabric/bus/wall_time.ts";
-import { fromOrder, orderName, valuesIn } from "../../../fabric/rack/plan/option_rows.ts";
+import { fromOrder, ORDER_NAMES, valuesIn } from "../../../fabric/rack/plan/option_rows.ts";
+import { Refusal } from "../../../fabric/rack/plan/problem.ts";
 import { CHOICES } from "../../../fabric/rack/plan/vocabulary.ts";
 import { CHAOS_OPTIONS, EXPLORE_OPTIONS } from "../../api/options.ts";
 import type { ChaosResult, JobOrder, MatrixCell } from "../../api/jobs.ts";
@@ -16,9 +11,9 @@ import { exitOf, startCampaign } from "../../chaos/campaign.ts";
 import { exploreRunAt } from "../../replay/fork.ts";
 import { resumeRun } from "../../replay/resume/resume_run.ts";
 import { exitOf as exitOfExplored, exploreScenario } from "../../explore/explore_scenario.ts";
-import { exploreCell, type MatrixPlace, matrixPlaces } from "../../explore/matrix.ts";
+import { exploreCells, type MatrixPlace, matrixPlaces } from "../../explore/matrix.ts";
 import { exploredDocument, progressText } from "../../explore/report.ts";
-import { exploreOptions, refuseNothing } from "../../explore/options.ts";
+import { exploreOptions } from "../../explore/options.ts";
 import { bringUp } from "../../rack/bring_up.ts";
 import { explain } from "../../rack/failure.ts";
 import { runPerftest } from "../../rack/perftest.ts";
@@ -50,7 +45,6 @@ function say(line: JobLine): void {
   for (let at = 0; at < bytes.length;) at += Deno.stdout.writeSync(bytes.subarray(at));
 }
 
-/** Progress comes often; a page shows no more of it. */
 const PROGRESS_MS = 100;
 let saidMs = 0;
 
@@ -61,12 +55,10 @@ function onProgress(title: string, share: number): void {
   say({ say: "progress", title, share: Math.min(1, Math.max(0, share)) });
 }
 
-/** Processes at a time, as an order has them, or as many as there are cores. */
 function workersOf({ jobs }: { readonly jobs?: number | undefined }): number {
   return workersFor({ jobs, onFewer: (text) => say({ say: "note", text }) });
 }
 
-/** Where a scenario's `put` names no data. */
 const INPUT_BYTES = 256 * 1024;
 
 function withMadeUpInput(program: ProgramScenario): ProgramScenario {
@@ -148,7 +140,6 @@ async function resume({ order, signal }: Work<"resume">): Promise<void> {
 
 async function explore({ order, scenario, signal }: ScenarioWork<"explore">): Promise<void> {
   const options = exploreOptions(fromOrder(EXPLORE_OPTIONS, order));
-  refuseNothing(options, (option) => orderName(option, EXPLORE_OPTIONS[option]));
   const explored = await exploreScenario(scenario, {
     prepare: { ...valuesIn(CHOICES, order), packing: "all", isTyped: true, signal },
     explore: { ...options, stopped: () => signal.aborted },
@@ -187,10 +178,9 @@ async function cut({ order, signal }: Work<"cut">): Promise<void> {
   say({ say: "end", verdict: verdict.verdict, isGood });
 }
 
-/** The cells that are done are told so often. */
 const CELLS_MS = 2_000;
 
-/** All methods on one kind of responder before the next one: so the first rows are whole after seconds. */
+/** The first rows are whole after seconds. */
 function byResponder(places: readonly MatrixPlace[]): MatrixPlace[] {
   const groups = (all: readonly MatrixPlace[], key: (place: MatrixPlace) => string) => [
     ...Map.groupBy(all, key).values(),
@@ -203,18 +193,16 @@ function byResponder(places: readonly MatrixPlace[]): MatrixPlace[] {
   ).flat();
 }
 
-async function matrix({ signal }: Work<"matrix">): Promise<void> {
+async function matrix({ order, signal }: Work<"matrix">): Promise<void> {
   const places = byResponder(matrixPlaces()), cells: MatrixCell[] = [];
   let toldMs = 0;
-  for (const place of places) {
-    cells.push(JSON.parse(JSON.stringify(await exploreCell(place), plainly)));
-    onProgress(`${place.method}, ${place.update}`, cells.length / places.length);
+  for await (const cell of exploreCells(places, workersOf(order))) {
+    cells.push(JSON.parse(JSON.stringify(cell, plainly)));
+    onProgress(`${cell.method}, ${cell.update}`, cells.length / places.length);
     if (performance.now() - toldMs > CELLS_MS) {
       toldMs = performance.now();
       say({ say: "result", result: { kind: "matrix", matrix: { cells, count: places.length } } });
     }
-    // Lets the event loop handle signals.
-    await sleep(0);
     if (signal.aborted) break;
   }
   say({ say: "result", result: { kind: "matrix", matrix: { cells, count: places.length } } });
@@ -222,9 +210,7 @@ async function matrix({ signal }: Work<"matrix">): Promise<void> {
   say({ say: "end", verdict: `${unsafe} of ${cells.length} unsafe`, isGood: true });
 }
 
-/** A page shows the latest rounds; `chaos.json` has all. */
 const ROUNDS_SHOWN = 200;
-/** Rounds that one may look at in every view, although they held. */
 const ROUNDS_KEPT = 8;
 
 async function chaos({ order, scenario, signal }: ScenarioWork<"chaos">): Promise<void> {
@@ -331,7 +317,6 @@ async function sweep(
   tell("");
   const kept = measuredSweep(swept);
   if (kept.measured.points.length > 0) {
-    // Only this job draws.
     const { svgOf } = await import("../../plot/svg.ts");
     const title = swept.scenario, caption = captionOf(kept);
     tell(svgOf(chartOf(kept.measured, { choice: { x, y, by }, title, caption })));
@@ -379,7 +364,7 @@ if (import.meta.main) {
   try {
     await main(ending.signal);
   } catch (error) {
-    const explained = explain(error);
+    const explained = explain(error instanceof Refusal ? error.inNames(ORDER_NAMES) : error);
     code = explained.code;
     if (!ending.signal.aborted) say({ say: "error", message: explained.message, code });
   }

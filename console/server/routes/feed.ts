@@ -1,4 +1,4 @@
-/** The live feed of a page: one stream for the rack that it looks at, jobs, and the list of runs. */
+/** One stream for the rack that a page looks at, jobs, and the list of runs. */
 import { createRoute, z } from "@hono/zod-openapi";
 import { stream } from "hono/streaming";
 import { batch, feedQuery } from "../../api/feed.ts";
@@ -23,7 +23,6 @@ const get = createRoute({
   },
 });
 
-/** Pages at once; a page holds one open. */
 const FEEDS_MAX = 100;
 
 export function feedRoutes(console: Console, feeds: Set<() => void>) {
@@ -62,7 +61,6 @@ export function feedRoutes(console: Console, feeds: Set<() => void>) {
   });
 }
 
-/** Waits until the rack's first state is known. @throws ApiFailure, RackError where the rack cannot be reached. */
 async function untilSeen({ watchers }: Console, run: string): Promise<void> {
   const { id, up } = await runNamed(run);
   if (!up) throw new ApiFailure("not-found", `${id} is not up`);

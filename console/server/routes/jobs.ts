@@ -1,4 +1,4 @@
-/** Long work: each job is a process of its own, which a page can leave and find again. */
+/** A page can leave a job and find it again. */
 import { createRoute, z } from "@hono/zod-openapi";
 import { done, name } from "../../api/common.ts";
 import * as api from "../../api/jobs.ts";
@@ -77,7 +77,6 @@ export function jobRoutes({ jobs }: Console) {
     });
 }
 
-/** The faults of the counterexample that a run is to show. @throws ApiFailure */
 function replayOf(
   jobs: Console["jobs"],
   { counterexample }: Extract<api.JobOrder, { kind: "run" }>,
@@ -93,7 +92,6 @@ function replayOf(
   return { faults: found.faults, input: explored.input };
 }
 
-/** The scenario as a file, and the folder in which its paths begin. @throws ApiFailure */
 async function fileOf(source: api.ScenarioSource): Promise<{
   readonly path: string;
   readonly base: string | undefined;

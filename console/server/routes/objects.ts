@@ -1,4 +1,6 @@
-/** Objects in a host's SCM, by RDMA. Each of these starts a program on the rack, so all are orders. */
+/**
+ * Objects in a host's SCM, by RDMA. Each of these starts a program on the rack, so all are orders.
+ */
 import { createRoute, z } from "@hono/zod-openapi";
 import { valuesIn } from "../../../fabric/rack/plan/option_rows.ts";
 import { TRANSFER_CHOICES } from "../../../fabric/rack/plan/vocabulary.ts";
@@ -53,7 +55,7 @@ const remove = createRoute({
   responses: answers(api.removed, "It is gone"),
 });
 
-/** How long an order may wait, for example on a rack whose time is paused. */
+/** A rack's time may be paused. */
 const TIMEOUT_S = 120;
 
 export function objectRoutes() {

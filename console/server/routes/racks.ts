@@ -1,4 +1,3 @@
-/** Orders to a rack that is up, and what it says of itself. */
 import { createRoute, type z } from "@hono/zod-openapi";
 import { SHUTDOWN_PS } from "../../../fabric/rack/plan/power.ts";
 import { refusal } from "../../../fabric/rack/plan/problem.ts";
@@ -207,12 +206,11 @@ async function shutDown(
     return { nodes: [...nodes], atPs: offAt };
   } catch (error) {
     if (error !== held) throw error;
-    // It is ordered: a page that waited for its end would not let time go on.
+    // A page that waited for the end of this order would not let time go on.
     return { nodes: [], atPs: null };
   }
 }
 
-/** @param signal the page has gone: a wait for a time or a step then pauses the rack. */
 function drive(
   { control }: RackLink,
   order: orders.TimeOrder,

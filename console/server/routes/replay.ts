@@ -1,4 +1,3 @@
-/** Any instant of a run that has been or is under way: asked of its replay, a process of its own. */
 import { createRoute, type z } from "@hono/zod-openapi";
 import { parseGoal } from "../../../fabric/trace/predicate.ts";
 import type { Plain } from "../../api/common.ts";
@@ -83,7 +82,6 @@ const compare = ask("compare", {
 export function replayRoutes(console: Console) {
   const { replays } = console;
 
-  /** Checks the names of the run and of its variant, and asks its replay. */
   async function asked<T>(
     run: string,
     variant: string | undefined,
@@ -166,7 +164,6 @@ export function replayRoutes(console: Console) {
     });
 }
 
-/** The end of a run, or how far its rack has come by now. */
 async function present(replay: Replay): Promise<number> {
   return (await replay.advance()).endPs;
 }

@@ -1,4 +1,3 @@
-/** Parts that routes share: their errors, and the runs and racks that their paths name. */
 import { OpenAPIHono, z } from "@hono/zod-openapi";
 import { apiError, name } from "../../api/common.ts";
 import { type RackLink, withRack } from "../../rack/live/racks.ts";
@@ -6,7 +5,7 @@ import { listRuns, type RunRow } from "../../rack/run_directory.ts";
 import type { Env } from "../context.ts";
 import { ApiFailure, invalidResponse } from "../doors/errors.ts";
 
-/** An app for a topic, which answers a request that does not fit its schema in the shape of all errors. */
+/** For a topic; a request that does not fit its schema has an answer in the shape of all errors. */
 export function newRoutes() {
   return new OpenAPIHono<Env>({
     defaultHook: (result, c) => result.success ? undefined : invalidResponse(result, c),
@@ -34,7 +33,7 @@ export function takes<Schema extends z.ZodType>(schema: Schema) {
 
 export const runParams = z.object({ run: name.meta({ description: "the whole name of a run" }) });
 
-/** The run of exactly that name: no path is made of a name that is not in the list. @throws ApiFailure */
+/** No path is made of a name that is not in the list. @throws ApiFailure */
 export async function runNamed(id: string): Promise<RunRow> {
   const row = (await listRuns()).find((each) => each.id === id);
   if (row === undefined) throw new ApiFailure("not-found", `There is no run ${id}`);
@@ -50,7 +49,10 @@ export async function onRack<T>(
   return await withRack(await upNamed(run), action);
 }
 
-/** Looks at a rack with a credential that can give no order. @throws ApiFailure where it is not up. */
+/**
+ * Looks at a rack with a credential that can give no order.
+ * @throws ApiFailure where it is not up.
+ */
 export async function lookAtRack<T>(
   run: string,
   action: (link: RackLink) => Promise<T>,

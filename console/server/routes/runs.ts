@@ -1,4 +1,6 @@
-/** Racks that are up and kept runs: the list, reports, files, logs; actions on a run's directory. */
+/**
+ * Racks that are up and kept runs: the list, reports, files, logs; actions on a run's directory.
+ */
 import { createRoute, z } from "@hono/zod-openapi";
 import { done, name } from "../../api/common.ts";
 import { topology } from "../../api/rack.ts";
@@ -234,7 +236,7 @@ export function runRoutes({ jobs, replays }: Console) {
       if (found === undefined) throw new ApiFailure("not-found", `${id} has no file ${wanted}`);
       const { readable } = await Deno.open(`${path}/${found.path}`);
       const file = `${id}-${found.path.replaceAll(/[^\w.-]/g, "_")}`;
-      // Never shown in place: a run's file is no page of ours.
+      // A run's file is never shown in place: it is no page of ours.
       return c.body(readable, 200, {
         "Content-Type": "application/octet-stream",
         "Content-Disposition": `attachment; filename="${file}"`,

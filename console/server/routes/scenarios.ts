@@ -1,4 +1,3 @@
-/** Scenario files: the shipped ones, their content, and the problems of a text. */
 import { createRoute, z } from "@hono/zod-openapi";
 import { Refusal } from "../../../fabric/rack/plan/problem.ts";
 import { name } from "../../api/common.ts";
@@ -21,7 +20,6 @@ const list = createRoute({
   responses: answers(api.scenarios, "By name, each with one sentence"),
 });
 
-/** No file has this name: it stands for one to begin with. */
 const NEW = "new";
 
 const one = createRoute({
@@ -55,7 +53,7 @@ const ofRun = createRoute({
   responses: answers(api.runScenario, "A run of this text does the same again"),
 });
 
-/** The problems of a text, without the name of its file, which means nothing to the user who typed it. */
+/** Without the file's name, which means nothing to the user who typed the text. */
 function problemsOf(error: unknown) {
   if (!(error instanceof Refusal)) throw error;
   return error.problems.map(({ file: _, ...problem }) => problem);

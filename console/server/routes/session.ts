@@ -1,4 +1,3 @@
-/** Signing in and out, further browsers, and the audit log. */
 import { createRoute } from "@hono/zod-openapi";
 import { done } from "../../api/common.ts";
 import { audit, link, newLink, session, signedIn, signIn } from "../../api/session.ts";
@@ -45,7 +44,6 @@ const getAudit = createRoute({
   responses: answers(audit, "The latest entries, newest first"),
 });
 
-/** The address that signs a browser in. */
 export function linkTo(origin: string, token: string): string {
   return `${origin}/#token=${token}`;
 }

@@ -1,4 +1,4 @@
-/** The API's functions that the page calls, with the types of its schemas. All reject with a `RequestError`. */
+/** The API's functions that the page calls. All reject with a `RequestError`. */
 import type { z } from "zod";
 import type { Time } from "../../../fabric/base/time.ts";
 import type { Job, JobDetail, JobOrderInput } from "../../api/jobs.ts";
@@ -35,7 +35,6 @@ import type {
 } from "../../api/replay.ts";
 import { type Request, request } from "./session.ts";
 
-/** As it is sent: defaults may be left out. */
 export type LinkOrderInput = Pick<LinkOrder, "target" | "action"> & Partial<LinkOrder>;
 export type LinkFault = z.infer<typeof linkFault>;
 export type Files = z.infer<typeof files>;
@@ -50,12 +49,10 @@ function post<T>(path: string, body: unknown): Promise<T> {
   return json(path, { method: "POST", body });
 }
 
-/** A name as a part of a path. */
 function part(name: string): string {
   return encodeURIComponent(name);
 }
 
-/** A path of the API with its query; undefined values are left out. */
 function withQuery(path: string, query: Readonly<Record<string, unknown>>): string {
   const given = Object.entries(query).filter(([, value]) => value !== undefined);
   const text = new URLSearchParams(given.map(([name, value]) => [name, String(value)])).toString();
@@ -77,7 +74,6 @@ export const api = {
     json<Timeline>(withQuery(`/runs/${part(run)}/timeline`, { variant })),
   snapshot: (run: string, query: { readonly at: Time; readonly variant?: string | undefined }) =>
     json<Snapshot>(withQuery(`/runs/${part(run)}/snapshot`, query)),
-  /** The loss by a power cut of these devices, at an instant or now. */
   loss: (run: string, query: {
     readonly nodes: string;
     readonly at?: Time;
@@ -86,10 +82,9 @@ export const api = {
   /** A replay tells operations by their begin: at most 1,000. */
   operations: (run: string, variant?: string) =>
     json<Operations>(withQuery(`/runs/${part(run)}/operations`, { most: 1_000, variant })),
-  /** The step at which `until` would stop, in the past. */
+  /** Where `until` would stop, in the past. */
   find: (run: string, query: FindQuery) =>
     json<{ event: EventRow | null }>(withQuery(`/runs/${part(run)}/find`, { ...query })),
-  /** The differences between two runs, or two variants, and the first event at which they part. */
   compare: (run: string, query: {
     readonly with: string;
     readonly variant?: string | undefined;
@@ -114,7 +109,6 @@ export const api = {
     json<{ lines: LogLine[] }>(withQuery(`/runs/${part(run)}/logs`, query)),
   scenarios: () => json<{ scenarios: Shipped[] }>("/scenarios"),
   scenario: (name: string) => json<z.infer<typeof scenarioText>>(`/scenarios/${part(name)}`),
-  /** Of a run, with the faults made by hand. */
   scenarioOf: (run: string, variant?: string) =>
     json<RunScenario>(withQuery(`/runs/${part(run)}/scenario`, { variant })),
   scenarioSchema: () => json<Record<string, unknown>>("/scenario-schema"),

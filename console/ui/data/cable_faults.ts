@@ -1,4 +1,3 @@
-/** The faults of each cable at an instant. */
 import type { StateMessage } from "../../api/feed.ts";
 import type { Topology } from "../../api/rack.ts";
 import type { Time } from "../../../fabric/base/time.ts";
@@ -6,7 +5,10 @@ import { parseTarget } from "../../../fabric/rack/plan/cable_names.ts";
 
 type LinkFault = StateMessage["links"][number];
 
-/** Faults in force at `now`, by the cable's index: those after its last `heal`, without those that are over. */
+/**
+ * Faults in force at `now`, by the cable's index: those after its last `heal`, without those that
+ * are over.
+ */
 export function faultsAt(
   rack: Pick<Topology, "cables">,
   links: readonly LinkFault[],

@@ -1,23 +1,22 @@
 /**
- * The live feed: batches of messages, one JSON document a line. It goes on where it was after an interruption, and
- * rests while the page is hidden: a browser has but six connections for all pages of one server.
+ * One JSON document a line. The feed goes on where it was after an interruption, and rests while
+ * the page is hidden: a browser has but six connections for all pages of one server.
  */
 import { signal } from "@preact/signals";
 import type { Batch, Message } from "../../api/feed.ts";
 import { request } from "./session.ts";
 
-/** States of the shown data: current or not. `since` is wall time, in ms since 1970. */
+/** `since`: wall time in ms since 1970. */
 export type Connection =
   | { readonly state: "connecting" | "live" }
   | { readonly state: "interrupted"; readonly since: number; readonly why: string };
 
 export const connection = signal<Connection>({ state: "connecting" });
 
-/** The server sends an empty batch every few seconds: without any for so long, it is away. */
+/** The server sends an empty batch every few seconds; without any for so long, it is away. */
 const SILENCE_MS = 12_000;
 const AGAIN_MS = [100, 250, 500, 1_000, 2_000];
 
-/** Reads the feed of a run, or of jobs and runs alone, until it is aborted. */
 export async function followFeed(
   { run, signal, onMessages }: {
     readonly run: string | undefined;

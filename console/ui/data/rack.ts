@@ -1,7 +1,4 @@
-/**
- * The page's data on its rack: its topology, fetched once, and the news of the feed. Views read the signals; nothing
- * else writes them.
- */
+/** Views read these signals; only this file writes them. */
 import { batch, computed, effect, signal, untracked } from "@preact/signals";
 import type { Message, StateMessage } from "../../api/feed.ts";
 import type { Job } from "../../api/jobs.ts";
@@ -16,7 +13,6 @@ import { session } from "./session.ts";
 export const runs = signal<Runs | undefined>(undefined);
 export const jobs = signal<readonly Job[]>([]);
 export const topology = signal<Topology | undefined>(undefined);
-/** Why the topology of the shown run is missing. */
 export const trouble = signal<string | undefined>(undefined);
 export const clock = signal<Clock | null>(null);
 export const power = signal<ReadonlyMap<string, boolean>>(new Map());
@@ -28,23 +24,21 @@ export const ended = signal<string | undefined>(undefined);
 /** Virtual ps per second of wall time, over the last second. */
 export const speed = signal(0);
 
-/** One direction of a cable. */
 export interface Flow {
   readonly frames: number;
   readonly bytes: number;
-  /** Over the virtual time since the counters before. */
   readonly bitsPerSecond: number;
 }
 
 /** By `flowKey`. */
 export const flows = signal<ReadonlyMap<string, Flow>>(new Map());
 
-/** One direction of the cable with this index in the topology. */
+/** `cable`: an index in the topology. */
 export function flowKey(cable: number, from: string): string {
   return `${cable} ${from}`;
 }
 
-/** A power failure or a start that has happened while the page was watching. */
+/** Happened while the page was watching. */
 export interface PowerNews {
   readonly atPs: Time;
   readonly action: "kill" | "start";
@@ -57,14 +51,11 @@ export const powerNews = signal<readonly PowerNews[]>([]);
 
 /** The run has ended, or was never a rack that stays up: the page shows its replay. */
 export const isKept = signal(false);
-/** Folders of the run's parts, where it has several. */
 export const variants = signal<readonly string[]>([]);
-/** The shown part of a run that has several. */
 export const variant = computed(() =>
   variants.value.find((each) => each === place.value.variant) ?? variants.value[0]
 );
 
-/** The shown run is up. */
 export const isUp = computed(() =>
   topology.value !== undefined && ended.value === undefined && !isKept.value
 );
@@ -92,9 +83,7 @@ function forget(): void {
   lastClock = lastTraffic = undefined;
 }
 
-/** Interval of the speed: two looks of the server. */
 const SPEED_MS = 900;
-/** Without news for so long, virtual time stands. */
 const STANDS_MS = 2_500;
 let standstill: ReturnType<typeof setTimeout> | undefined;
 
@@ -139,7 +128,6 @@ function takeState(state: StateMessage): void {
   ended.value = state.ended?.message;
 }
 
-/** A job keeps its place in the list, which has the newest first. */
 export function takeJob(job: Job): void {
   jobs.value = [job, ...jobs.value.filter(({ id }) => id !== job.id)]
     .sort((x, y) => x.startedAt < y.startedAt ? 1 : -1);
@@ -192,13 +180,12 @@ function take(message: Message): void {
   }
 }
 
-/** A list that cannot be read stays as it is: the feed reports that the server is away. */
+/** The feed reports that the server is away: the list stays. */
 async function readRuns(): Promise<void> {
   const read = await api.runs().catch(() => undefined);
   if (read !== undefined) runs.value = read;
 }
 
-/** The default run: the one of this console, else the newest that is up. */
 function firstRun(): string | undefined {
   const own = session.value?.rack ?? undefined;
   return own ?? runs.value?.runs.find(({ state }) => state === "up")?.id;
@@ -212,9 +199,8 @@ async function readVariant(id: string): Promise<void> {
 }
 
 /**
- * A run is followed live: decided once for a run. The list may be older than the run's coming up, so the server is
- * asked about a run that is not up in it.
- * @returns undefined where it is no longer shown.
+ * Decided once for a run. The list may be older than the run's coming up: then the server is asked.
+ * Undefined: the run is no longer shown.
  */
 async function isLive(id: string, signal: AbortSignal): Promise<boolean | undefined> {
   if (runs.peek()?.runs.find((each) => each.id === id)?.state === "up") return true;
@@ -224,7 +210,6 @@ async function isLive(id: string, signal: AbortSignal): Promise<boolean | undefi
   return found.state === "up";
 }
 
-/** Reads a run, and follows its events, if its rack is up, and the list of jobs and runs. */
 async function follow(id: string | undefined, signal: AbortSignal): Promise<void> {
   let follows = false;
   try {
@@ -251,7 +236,7 @@ function sayTrouble(id: string | undefined, error: unknown): void {
   if (run.peek() === id) trouble.value = (error as Error).message;
 }
 
-/** Reads the data and follows the run of the address, from the moment a user is signed in. */
+/** Reads and follows the run of the address, once a user is signed in. */
 export function followRack(): void {
   effect(() => {
     if (session.value === undefined) return;

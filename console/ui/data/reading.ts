@@ -1,6 +1,6 @@
 /**
- * Documents that views read by address: each is requested once, and again only where it may have changed. A view
- * shows the present document until the next one has come, so that a slider does not flicker.
+ * Documents that views read by address, again only where they may have changed. The present
+ * document stays until the next one has come, so that a slider does not flicker.
  */
 import { signal } from "@preact/signals";
 import { request } from "./session.ts";
@@ -10,7 +10,7 @@ type Reading<T> =
   | { readonly state: "here"; readonly value: T }
   | { readonly state: "missing"; readonly why: string };
 
-/** One place of a view that shows one document at a time. */
+/** One place of a view, with one document at a time. */
 export class Reader<T> {
   readonly #shown = signal<Reading<T>>({ state: "reading" });
   #path: string | undefined;
@@ -18,7 +18,8 @@ export class Reader<T> {
   #isBusy = false;
 
   /**
-   * Reads `path` (below `/api/v1`), unless it is what was read last. One request at a time; the last path wins.
+   * Reads `path` (below `/api/v1`), unless it was read last. One request at a time; the last path
+   * wins.
    * @param of the run or job: until the document is there, one of the same stays.
    */
   async read(path: string, of: string): Promise<void> {
@@ -38,18 +39,17 @@ export class Reader<T> {
     this.#isBusy = false;
   }
 
-  /** The next {@link read} asks again. */
   expire(): void {
     this.#path = undefined;
   }
 
-  /** Why there is no document; undefined where there is one, or will be. */
+  /** Undefined where there is a document, or will be. */
   get trouble(): string | undefined {
     const shown = this.#shown.value;
     return shown.state === "missing" ? shown.why : undefined;
   }
 
-  /** The document, or, while the next one is read, the one before. */
+  /** While the next document is read: the one before. */
   get value(): T | undefined {
     const shown = this.#shown.value;
     if (shown.state === "here") return shown.value;
@@ -65,7 +65,7 @@ async function readDocument<T>(path: string): Promise<Reading<T>> {
   }
 }
 
-/** A path of the API: parts are encoded, and undefined values are left out of the query. */
+/** Encodes parts; undefined values are left out of the query. */
 export function pathOf(
   parts: readonly (string | number)[],
   query: Readonly<Record<string, string | number | boolean | undefined>> = {},

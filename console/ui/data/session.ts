@@ -1,20 +1,20 @@
 /**
- * The signed-in user. The address that the command prints carries a one-time token in its fragment, which goes to no
- * server log: it is exchanged once for a key. The key is in localStorage, which no other port of this host can read,
- * as it could read a cookie.
+ * The address that the command prints carries a one-time token in its fragment, which goes to no
+ * server log: it is exchanged once for a key. The key is in localStorage, which no other port of
+ * this host can read, as it could read a cookie.
  */
 import { computed, signal } from "@preact/signals";
 import type { ApiError } from "../../api/common.ts";
 import type { Session, SignedIn } from "../../api/session.ts";
 
 const KEY = "rackmesh-key";
-/** Where a tab was when its key ended, in its sessionStorage: a sign-in in it goes back there. */
+/** In a tab's sessionStorage: a sign-in after the key's end goes back there. */
 const PLACE = "rackmesh-place";
 
 export type SignIn =
   | { readonly state: "asking" }
   | { readonly state: "in"; readonly session: Session }
-  /** With the sentence that the page shows. */
+  /** `why` is a sentence for the page. */
   | { readonly state: "out"; readonly why: string };
 
 export const signedIn = signal<SignIn>({ state: "asking" });
@@ -23,10 +23,9 @@ export const session = computed(() =>
   signedIn.value.state === "in" ? signedIn.value.session : undefined
 );
 
-/** The page offers changes. */
 export const isOperator = computed(() => session.value?.role === "operator");
 
-/** An answer that is no success; its message is the server's, or says that there was none. */
+/** Its message is the server's, or says that the server did not answer. */
 class RequestError extends Error {
   readonly detail: ApiError["error"] | undefined;
   constructor(message: string, options: { cause?: unknown; detail?: ApiError["error"] } = {}) {
@@ -36,19 +35,17 @@ class RequestError extends Error {
   }
 }
 
-/** Of every request: another page cannot send it without asking this server first. */
+/** Another page cannot send this header without asking this server first. */
 const OWN_HEADER = { "X-Rackmesh": "1" };
 
 export interface Request {
   readonly method?: "GET" | "POST" | "PUT" | "DELETE";
-  /** Goes as JSON. */
   readonly body?: unknown;
-  /** Goes as it is, instead of `body`. */
   readonly bytes?: Blob;
   readonly signal?: AbortSignal;
 }
 
-/** A request to the API; `path` is below `/api/v1`. @throws RequestError; DOMException where it is aborted. */
+/** `path` is below `/api/v1`. @throws RequestError; DOMException where it is aborted. */
 export async function request(path: string, options: Request = {}): Promise<Response> {
   const { method = "GET", body, bytes, signal } = options;
   const key = localStorage.getItem(KEY);
@@ -86,7 +83,7 @@ function signOut(why: string): void {
   signedIn.value = { state: "out", why };
 }
 
-/** Signs in with the token of the address, else with the key that the browser has. Clears the address. */
+/** By the token of the address, else the browser's key. Clears the address. */
 export async function signIn(): Promise<void> {
   const token = /^#token=(.+)$/.exec(location.hash)?.[1];
   if (token !== undefined) {

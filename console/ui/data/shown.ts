@@ -1,7 +1,4 @@
-/**
- * The rack at the instant that is looked at: now, as the feed has it, or earlier, as the replay has it. Views read
- * these signals, not those of `rack.ts`, wherever both exist.
- */
+/** Views read these signals, not those of `rack.ts`, wherever both exist. */
 import { computed, effect, signal } from "@preact/signals";
 import type { StateMessage } from "../../api/feed.ts";
 import type { Topology } from "../../api/rack.ts";
@@ -23,19 +20,17 @@ import {
 } from "./rack.ts";
 import { faultsAt } from "./cable_faults.ts";
 
-/** The snapshot of the address's instant; while it is read, the one before stays. */
+/** While the instant's snapshot is read, the one before stays. */
 const snapshot = signal<Snapshot | undefined>(undefined);
-/** Why there is no snapshot of that instant. */
 export const snapshotTrouble = signal<string | undefined>(undefined);
 
-/** The instant for which the replay is asked; undefined: now, of a rack that is up. */
+/** Asked of the replay; undefined: now, of a rack that is up. */
 export const replayedAt = computed(() =>
   instant.value ?? (isKept.value ? timeline.value?.endPs : undefined)
 );
 
 const past = computed(() => replayedAt.value === undefined ? undefined : snapshot.value);
 
-/** In ps. */
 export const shownAt = computed(() => replayedAt.value ?? clock.value?.virtualPs ?? 0);
 
 export const shownPower = computed<ReadonlyMap<string, boolean>>(() =>
@@ -50,7 +45,7 @@ export const shownCounters = computed<ReadonlyMap<string, Readonly<Record<string
     : new Map(past.value.devices.map(({ node, counters }) => [node, counters]))
 );
 
-/** By `flowKey`: the flow in a direction of a cable. */
+/** By `flowKey`. */
 export const shownFlows = computed<ReadonlyMap<string, Flow>>(() =>
   past.value === undefined ? flows.value : new Map(past.value.cables.map((cable) => [
     flowKey(cable.cable, cable.from),
@@ -58,31 +53,29 @@ export const shownFlows = computed<ReadonlyMap<string, Flow>>(() =>
   ]))
 );
 
-/** Messages on the cables at a past instant, by `flowKey`: the feed has none. */
+/** At a past instant, by `flowKey`: the feed has none. */
 export const inFlight = computed<ReadonlyMap<string, readonly InFlight[]>>(() =>
   new Map(
     (past.value?.cables ?? []).map(({ cable, from, inFlight }) => [flowKey(cable, from), inFlight]),
   )
 );
 
-/** Queues of a host at a past instant. */
 export function queuesOf(host: string): readonly QueueState[] {
   return past.value?.devices.find(({ node }) => node === host)?.queues ?? [];
 }
 
 const NO_FAULTS: ReturnType<typeof faultsAt> = new Map();
 
-/** Faults in force, by the cable's index. */
+/** In force, by the cable's index. */
 export const shownFaults = computed(() => {
   const rack = topology.value;
   const known = rack === undefined ? [] : isKept.value ? replayedFaults(rack) : links.value;
-  // The same value at every instant, so its readers have nothing to do.
+  // One value for all instants: its readers have nothing to do.
   if (rack === undefined || known.length === 0) return NO_FAULTS;
   // An order is dated a picosecond behind an instant at which time stands.
   return faultsAt(rack, known, shownAt.value + (replayedAt.value === undefined ? 1 : 0));
 });
 
-/** Faults of cables as the replay has them, in the form of the feed. */
 function replayedFaults({ cables }: Pick<Topology, "cables">): StateMessage["links"] {
   return (timeline.value?.faults ?? []).flatMap(({ at, action, cable, until }, fault) => {
     const target = cable === undefined ? undefined : cables[cable]?.name;
@@ -93,10 +86,9 @@ function replayedFaults({ cables }: Pick<Topology, "cables">): StateMessage["lin
   });
 }
 
-/** A process that computes for longer gets a mark. */
 const SLOW_MS = 500;
 
-/** Their names in one text: equal while they are the same ones. */
+/** In one text: equal while they are the same ones. */
 const waitedForNames = computed(() => {
   const now = clock.value;
   if (now === null || now.paused || now.finished || instant.value !== undefined) return "";
@@ -110,12 +102,12 @@ const waitedForNames = computed(() => {
   return nodes.filter(({ process }) => slow.has(process)).map(({ name }) => name).join(" ");
 });
 
-/** Devices that time waits for: their processes compute for long, or are not there. */
+/** Their processes compute for long, or are not there. */
 export const waitedFor = computed<ReadonlySet<string>>(() =>
   new Set(waitedForNames.value.split(" "))
 );
 
-/** Reads the snapshot of the instant that is looked at, one request at a time: a slider moves faster. */
+/** One request at a time: a slider moves faster. */
 export function followInstant(): void {
   let isReading = false;
   async function read(): Promise<void> {

@@ -1,7 +1,3 @@
-/**
- * The reason for which a rack has stopped, and the exact place: the replay looks for it in the rack's past, also
- * where another page or a command gave the order.
- */
 import { computed, effect, signal, untracked } from "@preact/signals";
 import type { Time } from "../../../fabric/base/time.ts";
 import type { EventRow } from "../../api/replay.ts";
@@ -9,7 +5,6 @@ import { api } from "./api.ts";
 import { clock, isUp } from "./rack.ts";
 import { lookAt, run, select } from "../state.ts";
 
-/** The replay's answer: the step, or why there is none. */
 interface Found {
   readonly of: string;
   readonly row?: EventRow;
@@ -18,7 +13,6 @@ interface Found {
 
 const found = signal<Found | undefined>(undefined);
 
-/** The first break that was hit, while the rack stands there. */
 const hit = computed(() => {
   const now = clock.value, first = now?.hits?.[0];
   const what = first === undefined ? undefined : now?.breaks?.[first.break];

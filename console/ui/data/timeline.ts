@@ -1,4 +1,3 @@
-/** The whole run as the replay knows it, and what the feed has said since. */
 import { computed, effect, signal, untracked } from "@preact/signals";
 import type { Timeline } from "../../api/replay.ts";
 import type { Time } from "../../../fabric/base/time.ts";
@@ -18,24 +17,21 @@ import {
 import { session } from "./session.ts";
 
 export const timeline = signal<Timeline | undefined>(undefined);
-/** Why there is none. */
 export const timelineTrouble = signal<string | undefined>(undefined);
 
 export interface PowerSpan {
   readonly from: Time;
-  /** Infinity: to the end. */
   readonly to: Time;
 }
 
-/** The known end of the run, in ps. */
 export const endPs = computed(() =>
   Math.max(timeline.value?.endPs ?? 0, clock.value?.virtualPs ?? 0, 1)
 );
 
-/** When the page came to the run, in ps: the time before is known once the replay has answered. */
+/** When the page came to the run: the replay knows the time before. */
 const cameAt = signal<Time | undefined>(undefined);
 
-/** Where time stands, in ps; undefined: it moves. A rack in which nothing is left to do stands, too. */
+/** Where time stands; undefined: it moves. A rack in which nothing is left to do stands, too. */
 const stand = computed(() => {
   const now = clock.value;
   if (now?.paused || now?.finished || ended.value !== undefined) return now?.virtualPs ?? 0;
@@ -46,7 +42,7 @@ const stand = computed(() => {
 
 const readings = signal(0);
 
-/** The knowledge of the time before the page came, of a rack whose time moves. */
+/** Of the time before the page came, of a rack whose time moves. */
 export const past = computed((): "read" | "unread" | "being read" => {
   const isRead = timeline.value !== undefined || timelineTrouble.value !== undefined;
   if (isRead || isKept.value || (cameAt.value ?? 0) === 0) return "read";
@@ -54,7 +50,6 @@ export const past = computed((): "read" | "unread" | "being read" => {
   return stand.value === undefined ? "unread" : "read";
 });
 
-/** The feed's news of the power of each device. */
 const newsOf = computed(() => {
   const of = new Map<string, PowerNews[]>();
   for (const news of powerNews.value) {
@@ -71,7 +66,7 @@ const devicesOf = computed(() =>
   new Map((timeline.value?.devices ?? []).map(({ node, power }) => [node, power]))
 );
 
-/** Spans with power of a device: of the replay, then of the feed. */
+/** From the replay, then from the feed. */
 export function powerSpans(name: string): PowerSpan[] {
   const known = devicesOf.value.get(name) ??
     (hadPower(name) ? [{ from: cameAt.value ?? 0, to: null }] : []);
@@ -92,7 +87,7 @@ function hadPower(name: string): boolean {
   return next === undefined ? power.value.get(name) !== false : next.action === "kill";
 }
 
-/** A power failure, or a fault of a cable: a mark that has a length where it ends by itself. */
+/** `to`: where the fault of a cable ends by itself. */
 export interface Mark {
   readonly at: Time;
   readonly to?: Time;
@@ -145,7 +140,7 @@ async function read(id: string): Promise<void> {
   }
 }
 
-/** Reads it anew, where time has moved since: each time the replay goes on to where the rack is. */
+/** Where time has moved since: each time the replay goes on to where the rack is. */
 export async function readTimeline(): Promise<void> {
   const id = run.peek();
   if (id !== undefined && (timeline.peek()?.endPs ?? -1) < (clock.peek()?.virtualPs ?? 0)) {
@@ -154,8 +149,8 @@ export async function readTimeline(): Promise<void> {
 }
 
 /**
- * Reads it for each run that is looked at whose time does not move, and whenever time comes to a stand. A
- * replay of a rack that moves would take a core from it: there the past is read on request.
+ * Reads it where time does not move. A replay of a rack that moves would take a core from it: there
+ * the past is read on request.
  */
 export function followTimeline(): void {
   effect(() => {

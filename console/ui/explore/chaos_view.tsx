@@ -1,4 +1,3 @@
-/** Campaigns of chaos on a rack of processes: rounds, what was done to each, its goals, and what did not hold. */
 import { signal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { CHOICES } from "../../../fabric/rack/plan/vocabulary.ts";
@@ -88,7 +87,6 @@ function Form({ isBusy }: { readonly isBusy: boolean }) {
   );
 }
 
-/** A campaign of this one round: seed and number determine its actions. */
 async function doAgain(
   order: JobDetail["order"],
   { seed, round }: { readonly seed: number; readonly round: number },
@@ -143,7 +141,7 @@ const OUTCOMES: Readonly<
   untold: { tone: "off", letter: "?" },
 };
 
-/** All rounds as cells, so that a broken one among a thousand is visible. */
+/** As cells: a broken one among a thousand is visible. */
 function Rounds(
   { rounds, shown }: { readonly rounds: readonly Round[]; readonly shown: number | undefined },
 ) {
@@ -180,9 +178,7 @@ const REPLAYS: Readonly<Record<Round["replay"], string>> = {
 function OneRound(
   { round, run, again }: {
     readonly round: Round;
-    /** Of the campaign, whose parts are the rounds that it has kept. */
     readonly run: string | null;
-    /** Takes the same actions on a new rack; undefined: something is under way. */
     readonly again: (() => void) | undefined;
   },
 ) {
@@ -253,7 +249,6 @@ function seconds(ms: number): string {
   return `${(ms / 1_000).toFixed(2)}\u202fs`;
 }
 
-/** The actions on the rack, on the wall clock: from the first of the round to its last. */
 function Blows({ round: { blows, wallMs: roundMs } }: { readonly round: Round }) {
   if (blows.length === 0) return <p class="quiet">Nothing was done to the rack in this round.</p>;
   const times = blows.map(({ wallMs }) => wallMs);

@@ -1,4 +1,3 @@
-/** A power failure that breaks a promise: in a sentence, as a ladder, and as the bytes that it was about. */
 import type { Counterexample } from "../../api/jobs.ts";
 import { bytes, sentence, time } from "../figures.ts";
 import { Ladders } from "../operation/ladder.tsx";
@@ -21,7 +20,7 @@ export function CounterexampleDetail(
   { found, command, onOpen }: {
     readonly found: Counterexample;
     readonly command: string | null;
-    /** Runs it again as a run of which every view shows any instant; undefined: it cannot be. */
+    /** Runs it again as a run of which every view shows any instant; undefined: that cannot be. */
     readonly onOpen: (() => void) | undefined;
   },
 ) {
@@ -79,7 +78,7 @@ export function CounterexampleDetail(
 
 const BAR_PX = 640;
 
-/** The bytes of each write as a bar: colour and letter show their place, a cross those that are lost. */
+/** Of each write as a bar: colour and letter show the place, a cross lost bytes. */
 function Places({ places }: { readonly places: readonly Span[] }) {
   const writes = Map.groupBy(places, ({ by, id, host }) => `write ${id} of ${by}, to ${host}`);
   return (

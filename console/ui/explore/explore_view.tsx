@@ -1,4 +1,3 @@
-/** The crash explorer: of a scenario, of one instant of a run, or of every method on every kind of responder. */
 import { signal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { valuesIn } from "../../../fabric/rack/plan/option_rows.ts";
@@ -28,7 +27,6 @@ import { details, followDetail, isRunning, jobNow, type Kind, showPart, startJob
 const KINDS: readonly Kind[] = ["explore", "cut", "matrix"];
 
 const shipped = signal<readonly Shipped[]>([]);
-/** The form's values. */
 const scenario = signal("persist_pair"), typed: Typed = signal({});
 
 const OPTIONS = { ...CHOICES, ...EXPLORE_OPTIONS };
@@ -80,7 +78,6 @@ function Page() {
   );
 }
 
-/** The instant that the memory view came from. */
 function CutHere() {
   const { cut, atPs } = place.value.more, id = run.value, of = variant.value;
   if (cut === undefined || atPs === undefined || id === undefined) return null;
@@ -145,7 +142,12 @@ function Form({ isBusy }: { readonly isBusy: boolean }) {
         typed={typed}
       />
       <button type="submit" disabled={isBusy || scenario.value === ""}>Explore</button>
-      <button type="button" disabled={isBusy} onClick={() => void startJob({ kind: "matrix" })}>
+      <button
+        type="button"
+        disabled={isBusy}
+        onClick={() =>
+          void startJob({ kind: "matrix", ...typedOrder({ jobs: EXPLORE_OPTIONS.jobs }, typed) })}
+      >
         Explore the matrix
       </button>
     </form>
@@ -200,15 +202,12 @@ function Explored(
       )}
       {shown !== undefined && (
         <>
-          {runs.length === 1
-            // The verdict stands above.
-            ? <h2>{countsText(shown)}</h2>
-            : (
-              <h2>
-                {shown.variant}: {shown.verdict}
-                <small>{countsText(shown)}</small>
-              </h2>
-            )}
+          {runs.length === 1 ? <h2>{countsText(shown)}</h2> : (
+            <h2>
+              {shown.variant}: {shown.verdict}
+              <small>{countsText(shown)}</small>
+            </h2>
+          )}
           {shown.counterexample === null ? <Kept explored={shown} /> : (
             <CounterexampleDetail
               found={shown.counterexample}
@@ -224,7 +223,7 @@ function Explored(
 
 function Kept({ explored }: { readonly explored: Explored }) {
   const { verdict, why, promises, writes } = explored;
-  // An instant that was asked for is judged as far as it goes.
+  // An asked instant is judged as far as it goes.
   const isKept = verdict === "safe" || verdict === "partial";
   return (
     <p class={`note ${isKept ? "is-safe" : "would-lose"}`}>
@@ -235,7 +234,6 @@ function Kept({ explored }: { readonly explored: Explored }) {
   );
 }
 
-/** Runs a counterexample as a run of its own, and goes to the instant of the power failure. */
 function openOf(
   shown: Explored,
   explored: ExploreResult,
@@ -275,7 +273,6 @@ function openOf(
 
 const WAIT_MS = 200, WAITS = 300;
 
-/** The run that a job has made, when the job has ended. */
 async function runOf(id: string): Promise<string | undefined> {
   for (let i = 0; i < WAITS; i++) {
     const { job } = await api.job(id);

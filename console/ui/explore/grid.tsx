@@ -1,10 +1,9 @@
-/** Verdicts as a grid: equal verdicts of a row or a column are one cell; a click on a cell shows the reason. */
+/** Equal verdicts of a row or a column are one cell; a click on a cell shows the reason. */
 
 export interface GridCell {
   readonly row: string;
   readonly column: string;
   readonly verdict: string;
-  /** Text under the pointer. */
   readonly title: string;
   readonly key: string;
 }

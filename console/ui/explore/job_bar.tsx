@@ -1,4 +1,3 @@
-/** How far a job is, how it ended, and how to end it. */
 import type { ComponentChildren } from "preact";
 import type { Job } from "../../api/jobs.ts";
 import { api } from "../data/api.ts";
@@ -8,7 +7,7 @@ import { chooseJob, isRunning, jobNow, jobsOf, type Kind, refused } from "./jobs
 export function JobBar(
   { kinds, children }: {
     readonly kinds: readonly Kind[];
-    /** The verdict in figures, in place of that in words. */
+    /** In figures, in place of words. */
     readonly children?: ComponentChildren;
   },
 ) {
@@ -62,7 +61,6 @@ function JobState(
       </>
     );
   }
-  // A job that ended normally and found an error has a verdict.
   if (state === "failed" && error !== "") {
     return (
       <span>

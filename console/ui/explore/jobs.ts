@@ -1,4 +1,3 @@
-/** The job that a view looks at: the chosen one, else the latest of its kinds, read again as it goes on. */
 import { effect, signal } from "@preact/signals";
 import type { Job, JobDetail, JobOrderInput } from "../../api/jobs.ts";
 import { api } from "../data/api.ts";
@@ -12,7 +11,7 @@ export function isRunning({ state }: Pick<Job, "state">): boolean {
   return state === "running" || state === "ending";
 }
 
-/** Jobs of these kinds, newest first. */
+/** Newest first. */
 export function jobsOf(kinds: readonly Kind[]): readonly Job[] {
   return jobs.value.filter(({ kind }) => kinds.includes(kind));
 }
@@ -28,7 +27,6 @@ export function chooseJob(id: string): void {
   go({ more: { ...rest, job: id } });
 }
 
-/** Shows the cell, variant or round of the job that is looked at. */
 export function showPart(part: Readonly<Record<string, string | undefined>>): void {
   const given = Object.entries({ ...place.value.more, ...part }).filter(
     (each): each is [string, string] => each[1] !== undefined,
@@ -36,10 +34,9 @@ export function showPart(part: Readonly<Record<string, string | undefined>>): vo
   go({ more: Object.fromEntries(given) });
 }
 
-/** Why the last order was refused. */
 export const refused = signal<string | undefined>(undefined);
 
-/** Starts a job and looks at it. @returns it; undefined where it is refused. */
+/** Starts a job and looks at it; undefined where it is refused. */
 export async function startJob(order: JobOrderInput): Promise<Job | undefined> {
   refused.value = undefined;
   try {
@@ -53,12 +50,11 @@ export async function startJob(order: JobOrderInput): Promise<Job | undefined> {
   }
 }
 
-/** The results so far of a job, by its id. */
 export const details = signal<ReadonlyMap<string, JobDetail>>(new Map());
 
 const READ_MS = 500;
 
-/** Reads what the jobs that are looked at have found, again while they run. */
+/** Reads the results again while the job runs. */
 export function followDetail(kinds: readonly Kind[]): () => void {
   let timer: ReturnType<typeof setTimeout> | undefined;
   const end = effect(() => {
@@ -66,12 +62,10 @@ export function followDetail(kinds: readonly Kind[]): () => void {
     const job = jobNow(kinds);
     if (job === undefined) return;
     const known = details.peek().get(job.id);
-    // The feed tells of each change of a job: it is read as often, and no more often than a person sees.
     if (known !== undefined && !isRunning(known.job) && !isRunning(job)) return;
     if (timer !== undefined) return;
     timer = setTimeout(() => {
       timer = undefined;
-      // Another one may be looked at by now.
       const now = jobNow(kinds);
       if (now !== undefined) void readDetail(now.id);
     }, known === undefined ? 0 : READ_MS);

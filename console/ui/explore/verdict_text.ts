@@ -1,11 +1,9 @@
-/** The text of a verdict in the explorer's view. */
 import type { ExploreResult } from "../../api/jobs.ts";
-import { interleavingsText, leftText } from "../../api/explore_text.ts";
 import { plural } from "../figures.ts";
+import { interleavingsText, leftText, pointsText } from "../../api/explore_text.ts";
 
 type Explored = ExploreResult["runs"][number];
 
-/** The judge, and the meaning of its approval. */
 const KEPT: Readonly<Record<Explored["judgedBy"][number], string>> = {
   promises: "every promise is kept",
   check: "the protocol's check holds",
@@ -26,11 +24,10 @@ export function countsText(
     | "counterexample"
   >,
 ): string {
-  const points = plural(crashPoints, "crash point"), at = plural(instants, "instant");
   return [
     // With interleavings alone no power was cut.
     ...(instants > 0 || interleavings === undefined
-      ? [`${points} at ${at} of ${hosts.join(", ")}`]
+      ? [pointsText({ crashPoints, instants, hosts }, plural)]
       : []),
     ...(interleavings === undefined ? [] : [interleavingsText(interleavings)]),
     // Behind an interleaving that breaks something, none is looked for.
@@ -42,7 +39,7 @@ export function countsText(
   ].join(", ");
 }
 
-/** Of a verdict without counterexample: `Every promise is kept at each instant that was tried.` */
+/** Without counterexample: `Every promise is kept at each instant that was tried.` */
 export function keptText(
   { judgedBy, instants, interleavings }: Pick<
     Explored,

@@ -1,4 +1,3 @@
-/** The bar: which rack, why time moves or not, the buttons of time, and virtual time itself. */
 import { useComputed } from "@preact/signals";
 import { api } from "../data/api.ts";
 import { connection } from "../data/feed.ts";
@@ -66,7 +65,6 @@ function Which() {
   );
 }
 
-/** The process that time waits for is marked in the sentence, and selected by a click in the picture. */
 function Why() {
   const now = connection.value;
   if (now.state === "interrupted") {
@@ -94,14 +92,12 @@ function Why() {
   return <WhyOfClock />;
 }
 
-/** Of a rack that is up. */
 function WhyOfClock() {
   const all = useComputed(() => clock.value?.why ?? "");
   const waits = useComputed(() =>
     clock.value?.waiting.find(({ heldBy }) => heldBy !== "")?.heldBy ?? ""
   );
   const parts = useComputed(() => {
-    // The bar has the time itself.
     const why = sentence(all.value).replace(
       /^Virtual time is [^:]*: (.)/,
       (_, first) => instant.value === undefined ? first.toUpperCase() : first,
@@ -131,7 +127,6 @@ function WhyOfClock() {
   );
 }
 
-/** The rack stops, the replay finds the exact place: one click shows that instant. */
 function Stopped({ stop }: { readonly stop: Stop }) {
   const { node, step, at, row, trouble } = stop;
   const what = row === undefined ? step : `${row.name}: ${row.text}`;

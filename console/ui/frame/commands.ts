@@ -1,4 +1,3 @@
-/** The command line of the page: the words of the CLI's commands for a rack that is up. */
 import { parseTime, type Time } from "../../../fabric/base/time.ts";
 import { parseGoal } from "../../../fabric/trace/predicate.ts";
 import { api, type LinkOrderInput } from "../data/api.ts";
@@ -14,7 +13,7 @@ export interface Command {
   /** As `rack --help` writes it. */
   readonly usage: string;
   readonly what: string;
-  /** Carries it out. @throws Error with the found and the expected text. */
+  /** @throws Error with the found and the expected text. */
   readonly act: (words: readonly string[]) => void;
 }
 
@@ -112,7 +111,6 @@ function pace(words: readonly string[]): void {
   void drive({ order: "pace", psPerSecond: text === "full" ? 0 : timeOf(text.replace("/s", "")) });
 }
 
-/** Resumes time, or the shown run at an instant. */
 function resume(words: readonly string[]): void {
   if (words.length === 0) return void drive({ order: "resume" });
   if (words[0] !== "--at") throw new Error(`Found ${words[0]}: expected --at and an instant`);
@@ -179,13 +177,12 @@ export const COMMANDS: readonly Command[] = [
   { usage: "view NAME", what: "goes to a view", act: goTo },
 ];
 
-/** The command whose name a line begins with. */
 export function commandIn(line: string): Command | undefined {
   const name = line.trim().split(/\s+/)[0];
   return COMMANDS.find(({ usage }) => usage.split(" ")[0] === name);
 }
 
-/** Carries out a line. @throws Error with its problem. */
+/** @throws Error with the line's problem. */
 export function runCommand(line: string): void {
   const [name, ...words] = line.trim().replace(/^(?::|rack\s+)/, "").split(/\s+/);
   const command = COMMANDS.find(({ usage }) => usage.split(" ")[0] === name);
@@ -196,7 +193,6 @@ export function runCommand(line: string): void {
   command.act(words);
 }
 
-/** Lines that could follow what has been typed: commands, then names of devices. */
 export function completions(line: string): string[] {
   const words = line.split(/\s+/), last = words.at(-1)!;
   if (words.length === 1) {

@@ -1,9 +1,7 @@
-/** The dialog that is open: at most one. */
 import { signal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { useLayoutEffect, useRef } from "preact/hooks";
 
-/** Draws the content of the open dialog; undefined: none is open. */
 export const dialog = signal<(() => ComponentChildren) | undefined>(undefined);
 
 export function open(content: () => ComponentChildren): void {

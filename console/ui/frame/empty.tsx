@@ -5,7 +5,6 @@ export function Empty(
   { title, children, act, isPart }: {
     readonly title: string;
     readonly children: ComponentChildren;
-    /** A button or a link. */
     readonly act?: ComponentChildren;
     /** The view has a heading of its own. */
     readonly isPart?: true;
@@ -20,7 +19,6 @@ export function Empty(
   );
 }
 
-/** While something is fetched. */
 export function Loading({ what }: { readonly what: string }) {
   return <p class="quiet loading" aria-live="polite">Reading {what} …</p>;
 }

@@ -1,15 +1,14 @@
-/** A value that a view fetches, again when its dependencies change. */
 import { type ReadonlySignal, useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 
 export interface Fetched<T> {
   readonly value: T | undefined;
-  /** Why there is none. */
   readonly trouble: string | undefined;
 }
 
 /**
- * @param key names the fetched value; undefined: nothing. An answer to an earlier key is dropped.
+ * Fetches a value again when its dependencies change.
+ * @param key names the value; undefined: nothing. An answer to an earlier key is dropped.
  * @param version of the same value: an earlier one is shown until the new one has come.
  */
 export function useFetched<T>(

@@ -1,4 +1,4 @@
-/** The frame: bar, rail, view, side and time line. They never move; the view in the middle changes. */
+/** Bar, rail, view, side and time line never move; the view in the middle changes. */
 import { effect, useComputed } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { connection } from "../data/feed.ts";
@@ -76,7 +76,6 @@ const ofTime: readonly Key[] = [
   { key: "u", what: "run until a time or a step", act: openUntil },
 ];
 
-/** The keys that act now, in the order in which `?` lists them. */
 function keysNow(): Key[] {
   const own = viewOf(view.value).keys ?? [];
   return [

@@ -1,10 +1,8 @@
-/** The keys and their actions. */
 import { signal } from "@preact/signals";
 import type { Key } from "../view.ts";
 import { COMMANDS } from "./commands.ts";
 import { close, open } from "./dialogs.tsx";
 
-/** The keys that act at the moment: those of the frame, and those of the view. */
 export const keys = signal<readonly Key[]>([]);
 
 const NAMES: Readonly<Record<string, string>> = {

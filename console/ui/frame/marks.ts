@@ -1,23 +1,22 @@
-/** Marks of the time line as they are drawn: marks whose strokes would touch are one, so a line has no more than it has room for. */
+/**
+ * Marks of the time line as they are drawn: marks whose strokes would touch are one, so a line has
+ * no more than it has room for.
+ */
 import type { Time } from "../../../fabric/base/time.ts";
 import type { Mark } from "../data/timeline.ts";
 import { plural, time } from "../figures.ts";
 
-/** Width of a stroke, in px. */
+/** Width in px; so are the lengths below. */
 export const STROKE = 3;
-/** Marks as close as this, in px, share a label. */
 const NEAR = 6;
-/** So many are named where more are together. */
 const NAMED = 8;
-/** Less room than this, in px, is too little for a label. */
 const ROOM_LEAST = 40;
 const LETTER = 6.5;
 
 export interface DrawnMark {
-  /** Of the first one. */
   readonly at: Time;
   readonly x: number;
-  /** Where the last of the faults ends that end by themselves. */
+  /** Where the last fault ends that ends by itself. */
   readonly endX: number | undefined;
   readonly title: string;
   readonly label: { readonly x: number; readonly isLeft: boolean; readonly text: string } | null;
@@ -45,7 +44,7 @@ export function drawnMarks(
   for (const mark of marks) {
     const place = x(mark.at), end = mark.to === undefined ? place : x(mark.to);
     if (place > right || end < left) continue;
-    // A mark that has begun before the line reaches into it.
+    // A mark may begin before the line and reach into it.
     const from = Math.max(place, left - STROKE), last = groups.at(-1);
     if (last !== undefined && from - last.x < STROKE) last.marks.push(mark);
     else groups.push({ marks: [mark], x: from });
@@ -80,7 +79,6 @@ export function drawnMarks(
   });
 }
 
-/** As much of a list as there is room for. */
 function begunIn(text: string, letters: number): string {
   return text.length <= letters ? text : `${text.slice(0, letters - 1)}…`;
 }

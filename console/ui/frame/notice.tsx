@@ -1,4 +1,3 @@
-/** The result of an order, or why it was refused: one sentence over the foot of the view, until the next one. */
 import { signal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { view } from "../state.ts";
@@ -10,17 +9,15 @@ export interface Notice {
 
 const notice = signal<Notice | undefined>(undefined);
 
-/** Says what was done. */
 export function say(text: string): void {
   notice.value = { text, isRefusal: false };
 }
 
-/** Says why something was not done. */
 export function refuse(error: unknown): void {
   notice.value = { text: error instanceof Error ? error.message : String(error), isRefusal: true };
 }
 
-/** Waits for an order; its answer, or why it was refused, is the notice. True where it was carried out. */
+/** The notice is the answer, or why the order was refused. True where it was carried out. */
 export async function order<T>(answer: Promise<T>, done: (value: T) => string): Promise<boolean> {
   try {
     const text = done(await answer);

@@ -1,4 +1,3 @@
-/** Fields of a form for the options of a table, and their values as the members of an order. */
 import type { Signal } from "@preact/signals";
 import {
   expectedOf,
@@ -10,10 +9,10 @@ import {
   readTyped,
 } from "../../../fabric/rack/plan/option_rows.ts";
 
-/** A form's values, by the option's name; `on` of a switch. Absent: not given. */
+/** By the option's name; `on` of a switch. Absent: not given. */
 export type Typed = Signal<Readonly<Record<string, string>>>;
 
-/** The members of an order for the fields that have something in them. */
+/** Of fields that have something in them. */
 export function typedOrder<Table extends OptionTable>(table: Table, typed: Typed): OrderOf<Table> {
   const members = Object.entries(table).flatMap(([name, row]) => {
     const text = typed.value[name] ?? "";
@@ -91,7 +90,6 @@ function Field({ name, row, value, onChange }: FieldProps) {
   );
 }
 
-/** Numbers, sizes, times, and names of hosts, with the words that may replace them. */
 function Text({ name, row, value, onChange }: FieldProps) {
   const words = row.type === "host" ? row.words : [], list = `${name}-words`;
   return (

@@ -1,4 +1,7 @@
-/** A rack of processes as it stood at an instant of a run: a job, at whose end the page looks at it. */
+/**
+ * A job that brings a rack of processes up as it stood at an instant of a run; at its end the page
+ * shows the rack.
+ */
 import { effect } from "@preact/signals";
 import type { Time } from "../../../fabric/base/time.ts";
 import { api } from "../data/api.ts";
@@ -19,13 +22,11 @@ export function bringUpAt(
   void order(started, () => "A rack comes up there: every device repeats the run up to it");
 }
 
-/** As it stood at the instant that is looked at. */
 export function bringUpHere(): void {
   if (run.value === undefined || instant.value === undefined) return;
   bringUpAt(run.value, { at: instant.value, variant: variant.value });
 }
 
-/** Goes to the rack when it is up, or reports why it is not. */
 function follow(id: string): void {
   const stop = effect(() => {
     const job = jobs.value.find((each) => each.id === id);

@@ -1,4 +1,4 @@
-/** Files that the browser is to keep. A link cannot be used: it would carry no key. */
+/** Files that the browser is to keep. A link would carry no key. */
 
 /** Hands `content` to the user as a file. */
 export function saveAs(name: string, content: Blob): void {
@@ -10,7 +10,7 @@ export function saveAs(name: string, content: Blob): void {
   setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
 }
 
-/** Rows as comma-separated values (RFC 4180). */
+/** RFC 4180. */
 export function csv(rows: readonly (readonly (string | number | boolean | null)[])[]): Blob {
   const cell = (value: string | number | boolean | null) => {
     const text = value === null ? "" : String(value);
@@ -24,13 +24,13 @@ export function json(value: unknown): Blob {
   return new Blob([JSON.stringify(value, undefined, 2)], { type: "application/json" });
 }
 
-/** Properties of shapes from the style sheet, which a file does not have. */
+/** From the style sheet, which a file does not have. */
 const STYLES = [
   ...["fill", "fill-opacity", "stroke", "stroke-width", "stroke-dasharray", "opacity"],
   ...["font-family", "font-size", "font-weight", "text-anchor", "display", "visibility"],
 ];
 
-/** A picture of the page as a file of its own: as it looks now, on the page's ground. */
+/** The picture as it looks now, on the page's ground. */
 export function svg(picture: SVGSVGElement): Blob {
   const copy = picture.cloneNode(true) as SVGSVGElement;
   const from = [picture, ...picture.querySelectorAll("*")];

@@ -1,4 +1,3 @@
-/** One field for two uses: `/` finds a device, a cable, a run or a view, `:` takes a command. */
 import { useComputed, useSignal } from "@preact/signals";
 import { useLayoutEffect, useRef } from "preact/hooks";
 import { runs, topology } from "../data/rack.ts";
@@ -38,7 +37,6 @@ function everything(): Hit[] {
 
 const HITS_MAX = 12;
 
-/** Names that begin with the text first, then those that contain it. */
 function find(text: string): Hit[] {
   const wanted = text.toLowerCase();
   const all = everything().filter(({ name }) => name.toLowerCase().includes(wanted));
@@ -140,7 +138,6 @@ function Search({ begin }: { readonly begin: string }) {
   );
 }
 
-/** Opens the field with its first characters: "" or ":". */
 export function openSearch(begin: "" | ":"): void {
   open(() => <Search begin={begin} />);
 }

@@ -1,4 +1,3 @@
-/** The side's content for a selection, in every view that has none of its own for it. */
 import type { ComponentChildren } from "preact";
 import { topology } from "../data/rack.ts";
 import type { Selection } from "../state.ts";

@@ -1,4 +1,3 @@
-/** The order of an orderly shutdown: of the command line, and of a host's side. */
 import { api } from "../data/api.ts";
 import { time } from "../figures.ts";
 import { order } from "./notice.tsx";

@@ -1,4 +1,4 @@
-/** Tells if the window is small: the style sheet has the same width. */
+/** A small window: the style sheet has the same width. */
 import { signal } from "@preact/signals";
 
 const small = matchMedia("(max-width: 1279px)");

@@ -1,4 +1,3 @@
-/** Dark or light: as the system has it, until one is chosen here. */
 import { useEffect, useState } from "preact/hooks";
 
 const KEY = "rackmesh-theme";

@@ -1,4 +1,3 @@
-/** Orders for virtual time, as the bar, the keyboard and the command line give them. */
 import { computed } from "@preact/signals";
 import type { TimeOrder } from "../../api/orders.ts";
 import { PS_PER_US, type Time } from "../../../fabric/base/time.ts";
@@ -11,7 +10,6 @@ import { roughTime } from "../figures.ts";
 import { lookAt, run } from "../state.ts";
 import { order, refuse } from "./notice.tsx";
 
-/** The user may give orders for time. */
 export const canDrive = computed(() =>
   isUp.value && isOperator.value && connection.value.state !== "interrupted" &&
   clock.value !== null && !clock.value.finished
@@ -25,7 +23,7 @@ export const isHeld = computed(() => {
     (now.psPerSecond === 0 && now.limitPs !== null && (now.nextPs ?? Infinity) >= now.limitPs));
 });
 
-/** Gives an order, and shows the present: it changes nothing in the past. */
+/** Shows the present: the order changes nothing in the past. */
 export async function drive(what: TimeOrder): Promise<void> {
   const id = run.value;
   if (id === undefined || ended.value !== undefined) return refuse("There is no rack that is up");
@@ -48,7 +46,7 @@ export function runOrPause(): Promise<void> {
   return drive({ order: isHeld.value ? "resume" : "pause" });
 }
 
-/** Until a time or what devices do, whichever comes first. */
+/** Stops at a time or a break, whichever comes first. */
 export function until({ breaks, time: atPs }: Goal): Promise<void> {
   return drive({
     order: "until",

@@ -1,7 +1,4 @@
-/**
- * The time line: the whole run from its begin to now. Power of devices, promises, faults; its one yellow line is the
- * instant that every view shows. Drag to any instant, wheel to zoom, click a mark to go there.
- */
+/** The time line. Drag to any instant, wheel to zoom, click a mark to go there. */
 import { computed, type ReadonlySignal, useComputed, useSignal } from "@preact/signals";
 import { useCallback, useEffect, useRef } from "preact/hooks";
 import type { Time } from "../../../fabric/base/time.ts";
@@ -29,7 +26,6 @@ interface Span {
 const LEFT = 96, RIGHT = 20, TOP = 6, ROW = 17, AXIS = 16;
 const DEVICE_ROWS = 4;
 
-/** Text for the unknown past, in the place of the last row. */
 const note = computed(() => {
   if (timelineTrouble.value !== undefined) {
     return `The time line shows only what the page has seen: ${timelineTrouble.value}`;
@@ -43,7 +39,7 @@ const note = computed(() => {
     : undefined;
 });
 
-/** The devices that have a row: the selected one, then hosts whose power has failed, then the first ones. */
+/** The selected device, then hosts whose power has failed, then the first ones. */
 function rowsOf(): string[] {
   const rack = topology.value;
   if (rack === undefined) return [];
@@ -68,26 +64,22 @@ function rowsOf(): string[] {
     0,
     most,
   );
-  // In the order of the rack, so that a selection moves no row without need.
   return rows.sort((x, y) => hosts.indexOf(x) - hosts.indexOf(y));
 }
 
-/** One vertical stroke for each pixel with an event. */
 function strokes(times: readonly Time[], x: (at: Time) => number, y: number, h: number): string {
   const pixels = new Set(times.map((at) => Math.round(x(at))));
   return [...pixels].map((pixel) => `M${pixel} ${y}v${h}`).join("");
 }
 
-/** Marks at times move with them: `x` reads the shown span, and redraws its caller. */
 interface Moving {
-  /** Where a time stands, to half a pixel: a smaller change is not seen. */
   readonly x: (at: Time) => number;
   readonly shown: ReadonlySignal<Span>;
 }
 
 function Axis({ shown, x, y }: Moving & { readonly y: number }) {
   const { from, to } = shown.value;
-  // A label at the end stands left of its line: there is no room right of it.
+  // At the end there is no room on the right of the line.
   const right = x(to);
   return (
     <>
@@ -107,7 +99,6 @@ function Axis({ shown, x, y }: Moving & { readonly y: number }) {
   );
 }
 
-/** The number of events of all devices: for racks with more hosts than rows. */
 function Density({ x, y }: Pick<Moving, "x"> & { readonly y: number }) {
   const density = timeline.value?.density;
   if (density === undefined || density.counts.length === 0) return null;
@@ -119,7 +110,6 @@ function Density({ x, y }: Pick<Moving, "x"> & { readonly y: number }) {
   return <path class="density" d={`M${x(from)} ${y}${d}L${x(to)} ${y}z`} />;
 }
 
-/** When a device had power: one shape, however often it failed. */
 function PowerRow(
   { name, x, y }: Pick<Moving, "x"> & { readonly name: string; readonly y: number },
 ) {
@@ -143,7 +133,6 @@ function Promises({ x, y }: Pick<Moving, "x"> & { readonly y: number }) {
   return <path class="promises" d={d} />;
 }
 
-/** Power failures and faults of cables: the label of each has room up to the next. */
 function Marks(
   { x, y, right }: Pick<Moving, "x"> & { readonly y: number; readonly right: number },
 ) {
@@ -249,7 +238,7 @@ export function TimeLine() {
   }
 
   const rows = rowNames.value === "" ? [] : rowNames.value.split(" ");
-  // Of a kept run that is being replayed, not even the end.
+  // The end of a kept run is unknown until it has been replayed.
   const isKnown = endPs.value > 1;
   const hasMore =
     (topology.value?.nodes.filter(({ kind }) => kind === "host").length ?? 0) > rows.length;

@@ -1,4 +1,3 @@
-/** Running until a time, or until something happens on a device. */
 import { useSignal } from "@preact/signals";
 import { type Goal, parseGoal, predicateText } from "../../../fabric/trace/predicate.ts";
 import { STEP_WORDS } from "../../../fabric/trace/step_words.ts";
@@ -9,7 +8,6 @@ import { close, open } from "./dialogs.tsx";
 import { until } from "./time.ts";
 
 const WORDS = Object.keys(STEP_WORDS), NUMBERS = documentSteps();
-/** Buttons for what is asked for most. */
 const BUTTONS = 4;
 
 function goalOr<T>(words: readonly string[], wrong: (error: Error) => T): Goal | T {
@@ -20,7 +18,6 @@ function goalOr<T>(words: readonly string[], wrong: (error: Error) => T): Goal |
   }
 }
 
-/** The goal that the form describes. @throws Refusal */
 function goalOf(form: FormData): Goal {
   const given = (name: string) => String(form.get(name) ?? "").trim();
   const latest = given("latest");

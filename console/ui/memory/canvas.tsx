@@ -13,14 +13,12 @@ import {
 } from "./memory_map.ts";
 import { useTheme } from "../frame/theme.ts";
 
-/** Room for the address of a row. */
 const GUTTER_PX = 84;
 const LETTER_PX = 16;
 
 export interface MapProps {
   readonly map: LineMap;
   readonly cellPx: number;
-  /** Index of the selected line. */
   readonly selected: number | undefined;
   readonly onSelect: (index: number) => void;
   readonly label: string;
@@ -162,7 +160,6 @@ function draw(element: HTMLCanvasElement, drawing: Drawing): void {
   context.strokeRect(at.x - 1, at.y - 1, cellPx, cellPx);
 }
 
-/** The page's present colours, dark or light. */
 function coloursOf(element: HTMLElement) {
   const probe = document.createElement("i");
   element.parentElement!.append(probe);

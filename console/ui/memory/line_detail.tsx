@@ -1,10 +1,9 @@
-/** One line of memory, byte by byte: the side's content for a selected line. */
 import type { MemoryLine, MemorySpan, MemoryView, WriteRef } from "../../api/replay.ts";
 import { time } from "../figures.ts";
 import { lookAt } from "../state.ts";
 import { LINE_BYTES, type LineState, LOOKS } from "./memory_map.ts";
 
-/** @param detail the line's bytes, as soon as they are read. */
+/** @param detail undefined until the bytes are read. */
 export function LineDetail(
   { view, address, detail }: {
     readonly view: MemoryView;
@@ -95,7 +94,6 @@ function Write({ write }: { readonly write: WriteRef }) {
 
 const ROW_BYTES = 8;
 
-/** The bytes as cores see them; below those that a power failure would leave, where they differ. */
 function Bytes({ line }: { readonly line: MemoryLine }) {
   const seen = line.seen!.match(/../g) ?? [], left = (line.left ?? line.seen!).match(/../g) ?? [];
   const rows = Array.from({ length: Math.ceil(seen.length / ROW_BYTES) }, (_, i) => i * ROW_BYTES);

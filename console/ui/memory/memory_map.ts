@@ -1,16 +1,19 @@
 /**
- * Memory as a picture: a line of 64 B is a cell, a row has as many cells as fit. Pure, but for the painting itself.
- * The state of a line is one number, so that a million of them are an array of a megabyte and one `putImageData`.
+ * A line of 64 B is a cell. Its state is one number, so that a million of them are an array of a
+ * megabyte and one `putImageData`.
  */
 import type { MemoryLine, MemoryPart, MemoryView } from "../../api/replay.ts";
-import type { Place } from "../../api/replay_terms.ts";
+import type { CopyPlace } from "../../api/replay_terms.ts";
 
 export const LINE_BYTES = 64;
 
-/** The state of a line, as bits: the place of the newest copy of its worst byte, and flags. */
+/** As bits: the place of the newest copy of its worst byte, and flags. */
 export type LineCode = number;
 
-/** In the order in which a power failure takes them; a line is shown as the first of its bytes' places. */
+/**
+ * In the order in which a power failure takes them; a line is shown as the first of its bytes'
+ * places.
+ */
 export const STATES = [
   "never written",
   "medium",
@@ -29,21 +32,19 @@ export type LineState = typeof STATES[number];
 
 const STATE_BITS = 0xf;
 export const PROMISED = 0x10;
-/** A promise of a part of the line only. */
+/** A part of the line is promised. */
 export const PARTLY = 0x20;
-/** Promised bytes of it would not survive a power failure now. */
+/** Promised bytes would not survive a power failure now. */
 export const BROKEN = 0x40;
 
 export function stateOf(code: LineCode): LineState {
   return STATES[code & STATE_BITS] ?? "never written";
 }
 
-/** The four colours of the page, and two for empty cells. */
 export type Tone = "durable" | "volatile" | "flight" | "lost" | "empty";
 
 interface Look {
   readonly tone: Tone;
-  /** Beside the colour: one letter; the medium, where most bytes are, has none. */
   readonly letter: string;
   readonly words: string;
 }
@@ -63,7 +64,7 @@ export const LOOKS: Readonly<Record<LineState, Look>> = {
   "lost": { tone: "lost", letter: "L", words: "lost: as it was before the write" },
 };
 
-function stateAt(place: Place, survives: boolean): LineState {
+function stateAt(place: CopyPlace, survives: boolean): LineState {
   if (place === "llc" || place === "iio") return survives ? `${place}-safe` : place;
   return place;
 }
@@ -85,11 +86,11 @@ export function codeOf(
   return code | state;
 }
 
-/** A part of memory is shown as its worst line. @param part undefined: nothing of it was written. */
+/** The worst line of the part. @param part undefined: nothing of it was written. */
 export function stateOfPart(part: MemoryPart | undefined): LineState {
   if (part === undefined) return "never written";
   if (part.torn > 0) return "torn";
-  const states = (Object.entries(part.byPlace) as [Place, number][])
+  const states = (Object.entries(part.byPlace) as [CopyPlace, number][])
     .filter(([, lines]) => lines > 0)
     .map(([place]) => STATES.indexOf(stateAt(place, part.lost === 0)));
   return STATES[Math.max(0, ...states)]!;
@@ -101,7 +102,6 @@ export function firstOpen({ codes }: LineMap): number | undefined {
   return found < 0 ? undefined : found;
 }
 
-/** The remainder of a line after a power failure. */
 export function leftOf(code: LineCode): LineCode {
   const state = stateOf(code), kept = code & ~STATE_BITS;
   if (state === "never written" || state === "torn") return code;
@@ -109,7 +109,6 @@ export function leftOf(code: LineCode): LineCode {
   return kept | STATES.indexOf(left);
 }
 
-/** Lines of one stretch of memory, one code each. */
 export interface LineMap {
   /** Offset in SCM of the first line, a multiple of 64. */
   readonly from: number;
@@ -127,7 +126,6 @@ export function mapOf(view: MemoryView, from: number = view.from, to: number = v
   return { from: first, codes };
 }
 
-/** Number of lines in each state, and of lines with promises. */
 export function countsOf(
   { codes }: LineMap,
 ): ReadonlyMap<LineState | "promised" | "broken", number> {
@@ -142,14 +140,14 @@ export function countsOf(
   return counts;
 }
 
-/** The geometry of cells. A cell of 8 px or more has a gap beside it, one of 16 px or more a letter. */
+/** A cell of 8 px or more has a gap beside it, one of 16 px or more a letter. */
 export interface Grid {
   readonly cellPx: number;
   readonly columns: number;
   readonly rows: number;
 }
 
-/** As many columns as fit, in sixteens, eights or fours, so that the addresses of rows are round. */
+/** Columns in sixteens, eights or fours, so that the addresses of rows are round. */
 export function gridOf(lines: number, widthPx: number, cellPx: number): Grid {
   const most = Math.max(1, Math.floor(widthPx / cellPx));
   const step = [16, 8, 4].find((each) => most >= 2 * each) ?? 1;
@@ -169,13 +167,13 @@ export function lineAt(
   return index < lines ? index : undefined;
 }
 
-/** Colours as numbers 0xAABBGGRR, the order of bytes in an image. */
+/** 0xAABBGGRR, the order of bytes in an image. */
 export type Palette = Readonly<Record<Tone, number>> & {
   readonly promised: number;
   readonly ground: number;
 };
 
-/** Opacity of a medium's cell: durable lines are many, and stay unobtrusive. */
+/** Durable lines are many, and stay unobtrusive. */
 const QUIET = 0.5;
 
 function mixed(over: number, under: number, share: number): number {
@@ -188,14 +186,13 @@ function mixed(over: number, under: number, share: number): number {
 }
 
 /**
- * Paints rows [fromRow, toRow) of a map into an image of the grid's width. The last pixels of a cell show the line's
- * promises; cells of less than 4 px have no room for that.
+ * Paints rows [fromRow, toRow) into an image of the grid's width. The last pixels of a cell show
+ * the line's promises; cells of less than 4 px have no room for that.
  */
 export function paint(
   { codes }: LineMap,
   { cellPx, columns }: Grid,
   { pixels, widthPx, fromRow, toRow, palette }: {
-    /** One number for each pixel. */
     readonly pixels: Uint32Array;
     readonly widthPx: number;
     readonly fromRow: number;
@@ -221,7 +218,6 @@ export function paint(
         const at = (top + y) * widthPx + left;
         if (y < body) pixels.fill(colour, at, at + inner);
         else if (y >= inner - bar) {
-          // A part of the line only: half of the bar.
           const length = (code & PARTLY) !== 0 ? Math.ceil(inner / 2) : inner;
           const said = (code & BROKEN) !== 0 ? palette.lost : palette.promised;
           pixels.fill(said, at, at + length);

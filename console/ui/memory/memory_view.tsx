@@ -1,4 +1,3 @@
-/** A host's persistent memory at the shown instant: the place of each line, its promises, the loss by a power cut. */
 import { computed, signal, useSignalEffect } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import type { Loss, MemoryMap, MemoryView } from "../../api/replay.ts";
@@ -22,17 +21,14 @@ import {
 } from "./memory_map.ts";
 
 const memory = new Reader<MemoryView>(), loss = new Reader<Loss>();
-/** The shown written stretch, and the chosen part of it, where they have more lines than are shown. */
+/** The written stretch, and the chosen part of one with more lines than are shown. */
 const wholeMap = new Reader<MemoryMap>(), partMap = new Reader<MemoryMap>();
-/** The selected line with its bytes. */
 const detail = new Reader<MemoryView>();
 
-/** The picture shows the remainder after a power cut, instead of the present content. */
 const showsLeft = signal(false);
 const CELLS_PX = [2, 4, 8, 16, 24, 40] as const;
 const zoom = signal(3);
 
-/** Interval at which live memory is read again, where time moves. */
 const LIVE_MS = 1_000;
 const livePs = signal<number | undefined>(undefined);
 
@@ -40,7 +36,6 @@ const hosts = computed(() =>
   (topology.value?.nodes ?? []).flatMap(({ kind, name }) => kind === "host" ? [name] : [])
 );
 
-/** The host whose memory is shown: the selected host, else the chosen one, else the one that is written to. */
 const host = computed(() => {
   const what = selection.value;
   if (what?.kind === "line") return what.host;
@@ -52,14 +47,12 @@ const host = computed(() => {
   ) ?? all[0];
 });
 
-/** The host that a program of the scenario writes to. */
 const writtenTo = computed(() =>
   (topology.value?.programs ?? []).map(({ options }) => options["to"]).find((to) =>
     typeof to === "string"
   ) as string | undefined
 );
 
-/** The stretch of memory that is chosen; undefined: the longest that is written. */
 const stretch = computed(() => {
   const { from, to } = place.value.more;
   return from === undefined || to === undefined
@@ -67,7 +60,6 @@ const stretch = computed(() => {
     : { from: Number(from), to: Number(to) };
 });
 
-/** Ranges with a strip above the picture. */
 const mapped = computed((): { readonly whole?: Range; readonly part?: Range } => {
   const view = memory.value;
   if (view === undefined || view.touched.length === 0) return {};
@@ -77,7 +69,7 @@ const mapped = computed((): { readonly whole?: Range; readonly part?: Range } =>
   return { whole, ...(isPart && view.moreLines > 0 && { part: shown }) };
 });
 
-/** Limit of a view's lines (`GET /runs/{run}/memory`). */
+/** Of `GET /runs/{run}/memory`. */
 const LINES_MAX = 4_096;
 
 function readMaps(): void {
@@ -110,7 +102,6 @@ function readAll(): void {
   );
 }
 
-/** Follows virtual time while the present is shown. */
 function useLive(): void {
   useEffect(() => {
     const follow = () => {
@@ -183,7 +174,6 @@ function Head({ view }: { readonly view: MemoryView }) {
   );
 }
 
-/** The loss by a power cut now, and links to what the user can do about it. */
 function CutNote({ view }: { readonly view: MemoryView }) {
   const found = loss.value;
   if (!view.hasPower) {
@@ -225,25 +215,21 @@ function CutNote({ view }: { readonly view: MemoryView }) {
   );
 }
 
-/** The explorer, at this instant of this run. */
 function cutHref({ host, at }: MemoryView): string {
   return hrefOf({ view: "explore", more: { cut: host, atPs: String(at) } });
 }
 
-/** The stretch that is chosen, or the longest that is written. */
 function shownRange({ touched }: MemoryView): Range {
   if (stretch.value !== undefined) return stretch.value;
   const longest = touched.reduce((x, y) => y[1] - y[0] > x[1] - x[0] ? y : x);
   return { from: longest[0], to: longest[1] };
 }
 
-/** The written stretch in which a range begins; the range itself where there is none. */
 function touchedAround({ touched }: MemoryView, range: Range): Range {
   const found = touched.find(([from, to]) => range.from >= from && range.from < to);
   return found === undefined ? range : { from: found[0], to: found[1] };
 }
 
-/** The range whose lines are drawn: for a stretch with too many, its begin. */
 function drawnRange(view: MemoryView): Range {
   const range = shownRange(view), last = view.lines.at(-1);
   return view.moreLines > 0 && last !== undefined
@@ -321,7 +307,6 @@ function Map({ view }: { readonly view: MemoryView }) {
   );
 }
 
-/** Up to so many stretches are buttons; more are a list. */
 const BUTTONS_MAX = 4;
 
 function Stretches({ view }: { readonly view: MemoryView }) {

@@ -1,14 +1,12 @@
-/** Memory that has more lines than one looks at: a strip of its parts, each a button that shows the part. */
 import { useRef } from "preact/hooks";
 import type { MemoryMap, MemoryPart } from "../../api/replay.ts";
 import { bytes, plural } from "../figures.ts";
 import { go } from "../state.ts";
 import { LOOKS, stateOfPart } from "./memory_map.ts";
 
-/** So many parts of a strip have room for a letter each. */
 export const PARTS = 64;
 
-/** [from, to) of SCM, in bytes. */
+/** [from, to) of SCM. */
 export interface Range {
   readonly from: number;
   readonly to: number;

@@ -1,4 +1,3 @@
-/** A step and the bytes of its frame, field by field: the side's content in the operation view. */
 import type { FrameField, LadderDocument, LadderFrame } from "../../api/operations.ts";
 import { bytes as byteText, time } from "../figures.ts";
 import { lookAt } from "../state.ts";
@@ -96,7 +95,6 @@ function Header(
   );
 }
 
-/** Bytes [from, to) of a frame in groups of four. */
 function hexOf(bytes: string, from: number, to: number): string {
   return bytes.slice(2 * from, 2 * to).replace(/(..)(?=.)/g, "$1 ").replace(/((?:.. ){4})/g, "$1 ")
     .trimEnd();
@@ -104,7 +102,6 @@ function hexOf(bytes: string, from: number, to: number): string {
 
 const ACRONYMS = new Set("qpn psn msn va crc ttl dscp ecn fecn becn icrc".split(" "));
 
-/** `destQpn` as `dest QPN`: the table's name in words. */
 function wordsOf(name: string): string {
   if (name === "") return "reserved";
   const words = name.replace(/([A-Z])/g, " $1").toLowerCase().split(" ");

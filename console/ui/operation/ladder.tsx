@@ -1,4 +1,7 @@
-/** Ladders side by side: devices as columns, steps as rows on one axis of time, frames as slanted arrows. */
+/**
+ * Ladders side by side: devices as columns, steps as rows on one axis of time, frames as slanted
+ * arrows.
+ */
 import type { ComponentChildren } from "preact";
 import type { LadderDocument, LadderRow } from "../../api/operations.ts";
 import type { Time } from "../../../fabric/base/time.ts";
@@ -12,7 +15,6 @@ const COMPARED = { rowPx: ROW_PX, pxPerUs: 36, pauseMaxPx: 44 };
 
 export interface ShownLadder {
   readonly ladder: LadderDocument;
-  /** Index of the selected row. */
   readonly selected: number | undefined;
   readonly onSelect: (row: number) => void;
 }
@@ -20,9 +22,8 @@ export interface ShownLadder {
 export function Ladders(
   { shown, instant, title }: {
     readonly shown: readonly ShownLadder[];
-    /** The instant that all views show; undefined: none, or another run's. */
+    /** Shown by all views; undefined: none, or another run's. */
     readonly instant: Time | undefined;
-    /** Text above each ladder where there are several. */
     readonly title?: (ladder: LadderDocument) => ComponentChildren;
   },
 ) {
@@ -54,7 +55,6 @@ export function Ladders(
   );
 }
 
-/** Heights closer to each other than this have one label on the axis. */
 const LABEL_PX = 14;
 
 function Axis({ layout, height }: { readonly layout: LadderLayout; readonly height: number }) {
@@ -79,12 +79,11 @@ function Axis({ layout, height }: { readonly layout: LadderLayout; readonly heig
   );
 }
 
-/** `+3.329 µs`. */
+/** `+3.329 µs` */
 export function sinceText(ps: Time): string {
   return ps === 0 ? "0" : `${ps < 0 ? "−" : "+"}${roughTime(Math.abs(ps))}`;
 }
 
-/** Two short waves, which mark a cut of the axis. */
 function breakPath(x: number, y: number): string {
   return [0, 5].map((down) => `M${x - 8} ${y + down}q4 -4 8 0t8 0`).join("");
 }
@@ -172,7 +171,10 @@ interface ArrowProps {
 
 const POINT_PX = 4;
 
-/** A step: a point, and an arrow to its message's destination; that of a frame ends when its last bit has arrived. */
+/**
+ * A point, and an arrow to the message's destination; that of a frame ends when its last bit has
+ * arrived.
+ */
 function Arrow({ row, ladder, layout, xOf, y, isSelected }: ArrowProps) {
   const from = { x: xOf(row.node), y: HEAD_PX + y };
   const state = `${row.place.replace(" ", "-")} ${isSelected ? "is-selected" : ""}`;
@@ -210,7 +212,6 @@ function Arrow({ row, ladder, layout, xOf, y, isSelected }: ArrowProps) {
   );
 }
 
-/** The ports that a step's own frame passes; nothing for a message of the bus. */
 function wayOf(row: LadderRow, ladder: LadderDocument): { node: string; sincePs: Time }[] {
   const frame = row.frame === undefined ? undefined : ladder.frames[row.frame];
   if (frame === undefined || frame.passes[0]?.node !== row.node) return [];

@@ -1,25 +1,21 @@
 /**
- * Positions of ladders' steps. Pure. Time runs down in proportion; an instant with several steps takes a row for
- * each, and a long pause is cut short, with a mark: so no two labels overlap, and later steps stand lower. Several
+ * Time runs down in proportion; an instant with several steps takes a row for each, and a long
+ * pause is cut short, with a mark: so no two labels overlap, and later steps stand lower. Several
  * ladders share one axis, on which each begins at 0.
  */
 import type { Time } from "../../../fabric/base/time.ts";
 
-/** Times since the begin of its operation, in ps, of each step, in their order. */
+/** By step, in their order: since the begin of the operation. */
 export type LadderTimes = readonly { readonly sincePs: Time }[];
 
 export interface LayoutOptions {
-  /** Height of a step's label. */
   readonly rowPx: number;
   readonly pxPerUs: number;
-  /** A pause is at most so high. */
   readonly pauseMaxPx: number;
 }
 
-/** An instant at which one of the ladders has steps. */
 export interface LaidInstant {
   readonly sincePs: Time;
-  /** The middle of its first row. */
   readonly y: number;
   /** The pause before it was cut short. */
   readonly isAfterBreak: boolean;
@@ -30,7 +26,7 @@ export interface LadderLayout {
   readonly instants: readonly LaidInstant[];
   /** By ladder, then by step: the middle of its row. */
   readonly rows: readonly (readonly number[])[];
-  /** Of any time; before the first and after the last instant its place. */
+  /** Before the first and after the last instant: its place. */
   readonly yOf: (sincePs: Time) => number;
 }
 
@@ -43,7 +39,6 @@ export function layoutLadders(
   const counts = ladders.map(countByTime);
   const times = [...new Set(counts.flatMap((each) => [...each.keys()]))].sort((x, y) => x - y);
   const instants: LaidInstant[] = [];
-  /** By ladder: the lowest free row. */
   const free = ladders.map(() => rowPx / 2);
   let top = rowPx / 2;
   for (const [i, sincePs] of times.entries()) {
@@ -79,7 +74,6 @@ function countByTime(steps: LadderTimes): Map<Time, number> {
   return counts;
 }
 
-/** In proportion between the instants around it. */
 function between(instants: readonly LaidInstant[], sincePs: Time): number {
   const next = instants.findIndex((each) => each.sincePs >= sincePs);
   const after = next < 0 ? instants.at(-1) : instants[next];

@@ -1,4 +1,3 @@
-/** The ladder of any operation of a run, live or past, alone or beside the same one by another method. */
 import { json, saveAs } from "../frame/save.ts";
 import { useSignalEffect } from "@preact/signals";
 import type { LadderDocument } from "../../api/operations.ts";
@@ -13,18 +12,13 @@ import { StepDetail } from "./frame_detail.tsx";
 import { Ladders } from "./ladder.tsx";
 
 const list = new Reader<Operations>();
-/** The ladder, and the one beside it. */
 const here = new Reader<LadderDocument>(), there = new Reader<LadderDocument>();
 
-/** Operations in the list at once. */
 const LISTED = 200;
 
 interface More {
-  /** The number of the operation; without: that of the selection, else the first. */
   readonly number?: string;
-  /** The variant that it is compared with. */
   readonly with?: string;
-  /** Index of the selected row, and of that in the ladder beside it. */
   readonly step?: string;
   readonly other?: string;
   readonly on?: string;
@@ -209,7 +203,6 @@ function Choice(
     readonly label: string;
     readonly value: string;
     readonly all: readonly string[];
-    /** The word for the empty choice, where there is one. */
     readonly none?: string;
     readonly onChoose: (value: string) => void;
   },
@@ -283,7 +276,7 @@ function selectStep(
   select({ kind: "operation", number: numberNow() });
 }
 
-/** From the post to the program's last knowledge, in ps. */
+/** From the post to the program's last knowledge. */
 function durationOf({ conclusion }: LadderDocument): number {
   return conclusion.sincePs;
 }
@@ -303,7 +296,6 @@ function PromiseNote(
   );
 }
 
-/** The selected step moves among the rows of the ladder that contain it. */
 function move(by: 1 | -1): void {
   const { step, other } = more();
   const ladder = other === undefined ? here.value : there.value;

@@ -1,4 +1,3 @@
-/** Actions on a cable: cut it, lose or delay its frames, heal it. */
 import type { ComponentChildren } from "preact";
 import { parseTime } from "../../../fabric/base/time.ts";
 import { api, type LinkOrderInput } from "../data/api.ts";
@@ -16,7 +15,6 @@ function give(id: string, what: LinkOrderInput): void {
   );
 }
 
-/** The faults that take a value, with what it means and one to begin with. */
 const VALUES = {
   loss: ["Lose frames", "share of frames that are lost", "1%"],
   corrupt: ["Damage frames", "share of frames with a flipped bit", "1%"],

@@ -1,4 +1,3 @@
-/** A cable: its traffic each way, its faults, and the actions on it. */
 import { useSignal, useSignalEffect } from "@preact/signals";
 import type { Topology } from "../../api/rack.ts";
 import { api, type LinkFault } from "../data/api.ts";
@@ -45,7 +44,6 @@ function Way(
   );
 }
 
-/** The effect of each fault of this cable: requested again with each new fault. */
 function useFaults(name: string) {
   const faults = useSignal<readonly LinkFault[]>([]);
   useSignalEffect(() => {

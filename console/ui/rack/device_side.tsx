@@ -1,4 +1,3 @@
-/** A device: its state, what a power cut would lose, what one can do, its counters, queues and log. */
 import { rnicName } from "../../../fabric/rack/plan/names.ts";
 import { useSignal } from "@preact/signals";
 import type { Node, Topology } from "../../api/rack.ts";

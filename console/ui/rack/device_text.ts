@@ -1,4 +1,3 @@
-/** Texts of the picture and the side on a device: the few counters that show its state. */
 import type { Node } from "../../api/rack.ts";
 import type { Time } from "../../../fabric/base/time.ts";
 import { bytes, count, plural, roughTime } from "../figures.ts";
@@ -14,7 +13,6 @@ export function isCoherent({ config }: Node): boolean {
   return config["attach"] === "coherent";
 }
 
-/** `coherent bus`, `PCIe`: the connection between a host and its card. */
 export function busText(host: Node): string {
   return isCoherent(host) ? "coherent bus" : "PCIe";
 }
@@ -25,13 +23,12 @@ export function hostText({ config }: Node): string {
   return `${ddio} · ${String(config["domain"] ?? "").toUpperCase()}`;
 }
 
-/** One line under the name of a card or a switch. */
 export function deviceText(node: Node, counters: Counters | undefined): string {
   if (counters === undefined) return "";
   if (node.kind === "rnic") {
     const { queuePairs = 0, framesIn = 0, framesOut = 0 } = counters;
     const { remoteCacheLines: remote, localCacheLines: local = 0 } = counters;
-    // The content of the two caches, for a card with shared regions.
+    // Lines in the two caches of a card with shared regions.
     if (remote !== undefined) {
       return `lines: ${count(remote)} remote, ${count(local)} local · ${count(framesOut)} ↑ ${
         count(framesIn)
@@ -52,13 +49,13 @@ export interface Gauge {
   readonly figure: string;
 }
 
-/** 0 to 1: the share of their time since power-on for which the cores of a host have worked. `now` is in ps. */
+/** 0 to 1: how long a host's cores have worked since power-on. @param now in ps. */
 export function busyShare({ config }: Node, counters: Counters | undefined, now: Time): number {
   const cores = Number(config["cores"] ?? 1);
   return now === 0 ? 0 : Math.min(1, (counters?.["cpuPs"] ?? 0) / (now * cores));
 }
 
-/** The gauges in a host's box. `now` is in ps. */
+/** @param now in ps. */
 export function gaugesOf(node: Node, counters: Counters | undefined, now: Time): Gauge[] {
   const of = counters ?? {};
   const cores = Number(node.config["cores"] ?? 1);

@@ -1,8 +1,7 @@
 /**
- * Positions of devices and cables in the picture, in a plane of its own units (a pixel at zoom 1): a rack for each
- * switch that has hosts, and above these a row of switches for each hop that they are away from hosts: spines, or
- * aggregation and core switches. A rack of a few hosts is drawn large, with card and memory apart; one of many is a
- * stack of units.
+ * The picture's plane has units of its own (a pixel at zoom 1): a rack for each switch that has
+ * hosts, and above these a row of switches for each hop that they are away from hosts. A rack of a
+ * few hosts is drawn large, with card and memory apart; one of many is a stack of units.
  */
 import type { Topology } from "../../api/rack.ts";
 import { isLeafName } from "../../../fabric/rack/plan/names.ts";
@@ -17,20 +16,17 @@ export interface Box {
 export interface HostBox {
   readonly host: string;
   readonly box: Box;
-  /** Its RNICs: side by side; in a unit one over the other, as their cables come from the side. */
+  /** Side by side; in a unit one over the other, as their cables come from the side. */
   readonly cards: readonly { readonly name: string; readonly box: Box }[];
 }
 
-/** A host with the place of all its RNICs. */
 interface Placed extends Pick<HostBox, "host" | "box"> {
   readonly cardBox: Box;
 }
 
 export interface CableLine {
-  /** Index in the topology. */
   readonly index: number;
   readonly name: string;
-  /** From end `a` to end `b`. */
   readonly points: readonly (readonly [x: number, y: number])[];
   readonly label: readonly [x: number, y: number];
 }
@@ -44,7 +40,6 @@ export interface Layout {
   readonly cables: readonly CableLine[];
 }
 
-/** Racks of at most so many hosts are drawn large. */
 const LARGE_HOSTS_MAX = 8;
 
 const LARGE = { w: 248, host: 168, card: 52, bus: 16, gap: 32 };
@@ -52,18 +47,15 @@ const UNIT = { w: 216, h: 34, gap: 6, gutter: 20, card: 64, columns: 28 };
 const SWITCH = { w: 216, h: 50, gap: 28 };
 const RISE = 76;
 const MARGIN = 8;
-/** Width to height of a picture of many columns. */
 const ASPECT = 1.7;
 
 type Shape = Pick<Topology, "nodes" | "cables">;
 
 interface Group {
-  /** Undefined: cards that are joined without a switch. */
   readonly leaf: string | undefined;
   readonly hosts: readonly string[];
 }
 
-/** The hosts below each switch that has cards, in the order of their numbers. */
 function groupsOf({ nodes, cables }: Shape): Group[] {
   const kinds = new Map(nodes.map(({ name, kind }) => [name, kind]));
   const hostOf = new Map(nodes.flatMap(({ name, host }) => host === null ? [] : [[name, host]]));
@@ -96,7 +88,6 @@ export function byNumber(x: string, y: string): number {
   return BY_NUMBER.compare(x, y);
 }
 
-/** Hosts side by side under their leaf, and the width that they take. */
 function largeGroup(group: Group, at: { x: number; y: number }) {
   const hosts = group.hosts.map((host, i) => {
     const x = at.x + i * (LARGE.w + LARGE.gap);
@@ -122,7 +113,7 @@ function unitGroup(group: Group, at: { x: number; y: number; rows: number }) {
   return { hosts, w, h: Math.min(at.rows, group.hosts.length) * (UNIT.h + UNIT.gap) };
 }
 
-/** Rows of a stack, so that the picture has about the shape of the view. */
+/** Of a stack, so that the picture has about the shape of the view. */
 function rowsFor(groups: readonly Group[]): number {
   const most = Math.max(1, ...groups.map(({ hosts }) => hosts.length));
   const column = UNIT.w + UNIT.columns, row = UNIT.h + UNIT.gap;
@@ -200,7 +191,6 @@ function stacked({ x, y, w, h }: Box, count: number): Box[] {
   return Array.from({ length: count }, (_, i) => ({ x, y: y + i * h / count, w, h: h / count }));
 }
 
-/** Rows above the switches of each rack, upward: switches that are one hop, two hops … away from them. */
 function rowsOf({ nodes, cables }: Shape, leaves: readonly string[]): string[][] {
   const isSwitch = new Set(nodes.flatMap(({ name, kind }) => kind === "switch" ? [name] : []));
   const neighbours = new Map<string, string[]>();
@@ -228,7 +218,6 @@ function rowsOf({ nodes, cables }: Shape, leaves: readonly string[]): string[][]
   return rows;
 }
 
-/** Room above the topmost row for cables between its switches. */
 const LANES = RISE - 24;
 
 function hasLanes(cables: Shape["cables"], row: readonly string[]): boolean {
@@ -296,7 +285,6 @@ function lane(
   return [[fromX, y], [fromX, y - rise], [toX, y - rise], [toX, y]];
 }
 
-/** How far above its row each cable between switches of one row goes: the longer ones above the shorter. */
 function lanesOf(
   cables: Shape["cables"],
   { boxes, ports }: {
@@ -324,7 +312,6 @@ function lanesOf(
   return lanes;
 }
 
-/** The x at which each cable ends at each device: side by side, sorted by their other ends. */
 function portsOf(cables: Shape["cables"], boxes: ReadonlyMap<string, Box>): Map<string, number> {
   const at = new Map<string, { readonly index: number; readonly to: Box }[]>();
   for (const [index, { kind, a, b }] of cables.entries()) {
@@ -368,7 +355,6 @@ function line(
   },
 ): [number, number][] {
   if (top.y === bottom.y) {
-    // Two cards without a switch between them.
     const y = top.y + top.h / 2;
     const [left, right] = top.x < bottom.x ? [top, bottom] : [bottom, top];
     const ends: [number, number][] = [[left.x + left.w, y], [right.x, y]];
@@ -387,8 +373,8 @@ function line(
 }
 
 /**
- * How far below its switch a cable to a card turns aside: the outermost first, so that none crosses another. Cables
- * between switches go straight.
+ * How far below its switch a cable to a card turns aside: the outermost first, so that none crosses
+ * another. Cables between switches go straight.
  */
 function levelsOf(
   cables: Shape["cables"],

@@ -1,4 +1,4 @@
-/** The loss by a power cut, in one note: shown before the user asks for a cut, and again before it is done. */
+/** The loss by a power cut, shown before the user asks for a cut, and again before it is done. */
 import { useSignal, useSignalEffect } from "@preact/signals";
 import type { Loss } from "../../api/replay.ts";
 import { api } from "../data/api.ts";
@@ -7,7 +7,6 @@ import { replayedAt, shownAt } from "../data/shown.ts";
 import { bytes, sentence } from "../figures.ts";
 import { run } from "../state.ts";
 
-/** Asked again at most so often while time moves: each answer is a replay up to that instant. */
 const AGAIN_MS = 2_000;
 
 export function LossNote({ node }: { readonly node: string }) {

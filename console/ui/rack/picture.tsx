@@ -1,6 +1,6 @@
 /**
- * The picture of the rack: hosts with card and memory, switches, cables and frames. Its elements are made once for a
- * topology. Changes are bound to them as signals of visible values, rounded: an unchanged figure touches no element.
+ * Elements are made once for a topology. Changes are bound to them as signals of visible values,
+ * rounded: an unchanged figure touches no element.
  */
 import { type ReadonlySignal, useComputed } from "@preact/signals";
 import { useMemo } from "preact/hooks";
@@ -30,7 +30,7 @@ import { type Box, type CableLine, type HostBox, type Layout, layOut } from "./l
 import { hostOfRnic, indexOfRnic } from "../../../fabric/rack/plan/names.ts";
 import { Zoomed } from "./zoom.tsx";
 
-/** To half a unit of the drawing: a smaller change is invisible, and causes no drawing. */
+/** To half a unit of the drawing: a smaller change is invisible. */
 function halves(value: number): number {
   return Math.round(2 * value) / 2;
 }
@@ -51,11 +51,9 @@ function choose(what: Parameters<typeof select>[0]) {
   };
 }
 
-/** A box that can be selected; its class shows its power, and that time waits for it. */
 function Device(
   { name, label, box, children }: {
     readonly name: string;
-    /** Label for texts that the box does not show. */
     readonly label?: string;
     readonly box: Box;
     readonly children?: preact.ComponentChildren;
@@ -144,7 +142,6 @@ function LargeHost(
 }
 
 interface GaugesProps {
-  /** Which they are stays; their figures and shares change. */
   readonly gauges: ReadonlySignal<readonly Gauge[]>;
   readonly width: number;
 }
@@ -221,7 +218,10 @@ function SmallDevice({ node, box }: { readonly node: Node; readonly box: Box }) 
   );
 }
 
-/** Narrower devices have their name alone; `LETTER`: width of a letter; fewer than `LETTERS_LEAST` are not shown. */
+/**
+ * Narrower devices have their name alone; `LETTER`: a letter's width; fewer than `LETTERS_LEAST`
+ * are not shown.
+ */
 const NARROW = 140, LETTER = 8, LETTERS_LEAST = 8;
 
 function Unit(
@@ -244,7 +244,6 @@ function Unit(
   );
 }
 
-/** Height of a line of text. */
 const LINE = 14;
 
 function UnitCard(
@@ -260,7 +259,6 @@ function UnitCard(
   );
 }
 
-/** The load of a host's cores, or why it does nothing. */
 function Load({ node, box }: { readonly node: Node; readonly box: Box }) {
   const state = useComputed(() => cut(stateText(node.name), 10));
   const filled = useComputed(() =>
@@ -271,7 +269,6 @@ function Load({ node, box }: { readonly node: Node; readonly box: Box }) {
     : <text class="quiet" x={box.w - 8} y="21" text-anchor="end">{state}</text>;
 }
 
-/** 1.5 to 7: the share of its bandwidth in a direction. */
 function widthOf(flowing: number, bitsPerSecond: number): number {
   const share = Math.min(1, flowing / bitsPerSecond);
   return share === 0 ? 1.5 : halves(2 + 5 * Math.sqrt(share));
@@ -347,13 +344,11 @@ function CableText(
   return isThere.value ? <text class="num" x={x} y={y}>{text}</text> : null;
 }
 
-/** The piece at the card, at either end. */
 function lastPiece({ points, index }: CableLine, rack: Topology): CableLine["points"] {
   const isFirst = hostOfRnic(rack.cables[index]!.a.node) !== undefined;
   return isFirst ? points.slice(0, 2) : points.slice(-2);
 }
 
-/** The point at a share of the way along a cable. */
 function pointAt(points: CableLine["points"], share: number): readonly [number, number] {
   const lengths = points.slice(1).map(([x, y], i) =>
     Math.hypot(x - points[i]![0], y - points[i]![1])
@@ -371,7 +366,6 @@ function pointAt(points: CableLine["points"], share: number): readonly [number, 
   return points.at(-1)!;
 }
 
-/** The way along a cable between two shares of it, with the bends in between. */
 function partOf(points: CableLine["points"], from: number, to: number): CableLine["points"] {
   const ways = [0];
   for (const [i, [x, y]] of points.slice(1).entries()) {
@@ -382,7 +376,6 @@ function partOf(points: CableLine["points"], from: number, to: number): CableLin
   return [pointAt(points, from), ...bends, pointAt(points, to)];
 }
 
-/** Frames on the cables at a past instant, from the first bit to the last. */
 function Frames({ lines, rack }: { readonly lines: Layout["cables"]; readonly rack: Topology }) {
   const all = inFlight.value;
   if (all.size === 0) return null;
@@ -451,7 +444,7 @@ function boxOf({ hosts, switches }: Layout): Box | undefined {
 
 export function Picture() {
   const rack = topology.value;
-  // A device or cable is bound to its figures once: those of another rack are other ones.
+  // A device or cable is bound to its figures once.
   return rack === undefined ? null : <Drawn key={rack} rack={rack} />;
 }
 

@@ -1,4 +1,4 @@
-/** Killing and starting a device. The loss by a kill is shown before it is done. */
+/** The loss by a kill is shown before it is done. */
 import type { Node } from "../../api/rack.ts";
 import { api } from "../data/api.ts";
 import { isUp } from "../data/rack.ts";

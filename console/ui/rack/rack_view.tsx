@@ -1,4 +1,3 @@
-/** The rack as it stands: hosts with card and memory, switches, cables. */
 import { ended, runs, topology, trouble } from "../data/rack.ts";
 import { Empty, Loading } from "../frame/empty.tsx";
 import { plural } from "../figures.ts";

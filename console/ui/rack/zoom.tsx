@@ -1,4 +1,3 @@
-/** A drawing that is seen as a whole at first, and closer by wheel, drag and keys. */
 import { saveAs, svg as svgOf } from "../frame/save.ts";
 import { useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
@@ -11,9 +10,7 @@ interface Area {
   readonly scale: number;
 }
 
-/** Pixels for a unit of the drawing, at most: more only makes letters large. */
 const FIT_MAX = 1.25, SCALE_MAX = 2;
-/** The buttons below it. */
 const BUTTONS_PX = 36;
 const STEP = 1.25;
 /** A click moves the pointer by less. */
@@ -26,14 +23,13 @@ export function Zoomed(
     readonly width: number;
     readonly height: number;
     readonly label: string;
-    /** The selection, which is scrolled into view. */
+    /** Scrolled into view. */
     readonly focus: Box | undefined;
     readonly children: ComponentChildren;
   },
 ) {
   const svg = useRef<SVGSVGElement>(null);
   const size = useSignal({ w: 0, h: 0 });
-  /** Undefined: all of it. */
   const area = useSignal<Area | undefined>(undefined);
   useEffect(() => {
     const observer = new ResizeObserver(([entry]) => {
@@ -72,7 +68,6 @@ export function Zoomed(
     };
   }, [focus?.x, focus?.y, w, h]);
 
-  /** Buttons go to the selection, or to the middle. */
   function target(): { x: number; y: number } {
     if (focus === undefined) return { x: w / 2, y: h / 2 };
     return {

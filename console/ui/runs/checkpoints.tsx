@@ -1,4 +1,4 @@
-/** Where a run was kept: a rack of processes comes up there as it stood. */
+/** At a checkpoint of a run, a rack of processes comes up as it stood. */
 import { api } from "../data/api.ts";
 import { runs } from "../data/rack.ts";
 import { isOperator } from "../data/session.ts";
@@ -8,7 +8,6 @@ import { order } from "../frame/notice.tsx";
 import { bringUpAt } from "../frame/resume.ts";
 
 export function Checkpoints({ id, isUp }: { readonly id: string; readonly isUp: boolean }) {
-  // Taken or deleted by whomever: the list of runs names them.
   const names = runs.value?.runs.find((each) => each.id === id)?.checkpoints ?? [];
   const { value, trouble } = useFetched(id, () => api.checkpoints(id), names.join(" ")).value;
   const all = value?.checkpoints ?? [];

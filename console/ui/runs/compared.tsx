@@ -1,4 +1,3 @@
-/** Two runs: the differences in figures, and the first event at which they part. */
 import type { EventRow } from "../../api/replay.ts";
 import { api } from "../data/api.ts";
 import { count, counter, time, wordsOfCounter, wordsOfVariant } from "../figures.ts";
@@ -23,7 +22,7 @@ function Rows({ title, rows }: { readonly title: string; readonly rows: readonly
   );
 }
 
-/** A counter with all its digits: two that differ look different. */
+/** All digits: two counters that differ look different. */
 function exact(name: string, value: number): string {
   if (name.endsWith("Ps")) return time(value);
   return /bytes/i.test(name) ? `${count(value)}\u202fB` : counter(name, value);
@@ -37,7 +36,6 @@ function isAlike(
   return here.length > 0 && key(here) === key(there);
 }
 
-/** A run of the two, and which of its variants, where it has several; `member` keeps that in the address. */
 function Side({ id, member }: { readonly id: string; readonly member: "of" | "withOf" }) {
   const { more } = place.value, { value } = useFetched(id, () => api.run(id)).value;
   const variants = value?.variants ?? [];

@@ -1,7 +1,6 @@
-/** The cost of methods, as bars with their figures: latency from median to p99, and bytes per message. */
 import type { MethodRow } from "../../api/report.ts";
 import { useRef } from "preact/hooks";
-import { cut, rough, roughTime } from "../figures.ts";
+import { cut, roughOr, roughTime } from "../figures.ts";
 import { saveAs, svg } from "../frame/save.ts";
 import { Figure } from "./plot.tsx";
 
@@ -16,10 +15,8 @@ function Chart(
   { rows, title, file, most, bars, figure }: {
     readonly rows: readonly MethodRow[];
     readonly title: string;
-    /** The name of its file. */
     readonly file: string;
     readonly most: number;
-    /** Full to the first, paler to the second. */
     readonly bars: (row: MethodRow) => readonly [number, number];
     readonly figure: (row: MethodRow) => string;
   },
@@ -71,9 +68,9 @@ export function MethodBars({ rows }: { readonly rows: readonly MethodRow[] }) {
         rows={measured}
         file="bytes"
         title="Bytes on the network for each message, by method and DDIO"
-        most={Math.max(...measured.map(({ bytesPerMessage }) => bytesPerMessage), 1)}
-        bars={({ bytesPerMessage }) => [bytesPerMessage, bytesPerMessage]}
-        figure={({ bytesPerMessage }) => rough(bytesPerMessage)}
+        most={Math.max(...measured.map(({ bytesPerMessage }) => bytesPerMessage ?? 0), 1)}
+        bars={({ bytesPerMessage: bytes }) => [bytes ?? 0, bytes ?? 0]}
+        figure={({ bytesPerMessage }) => roughOr(bytesPerMessage)}
       />
     </div>
   );

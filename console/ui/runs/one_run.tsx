@@ -1,4 +1,3 @@
-/** One run: verdict, checks, the cost of its methods, queues and hints, plots, and all of its files. */
 import type { Report } from "../../api/report.ts";
 import type { RunDetail } from "../../api/runs.ts";
 import { api } from "../data/api.ts";
@@ -8,7 +7,7 @@ import {
   bitRate,
   bytes,
   count,
-  rough,
+  roughOr,
   roughTime,
   sentence,
   time,
@@ -163,7 +162,6 @@ function Acts({ detail }: { readonly detail: RunDetail }) {
   );
 }
 
-/** Figures of a method as a row: for the table and for the file. */
 const COLUMNS: readonly (readonly [
   name: string,
   figure: (row: Report["methods"][number]) => string,
@@ -178,12 +176,12 @@ const COLUMNS: readonly (readonly [
   ],
   [
     "bytes/message",
-    ({ bytesPerMessage }) => rough(bytesPerMessage),
+    ({ bytesPerMessage }) => roughOr(bytesPerMessage),
     ({ bytesPerMessage }) => bytesPerMessage,
   ],
   [
     "packets/message",
-    ({ packetsPerMessage }) => rough(packetsPerMessage),
+    ({ packetsPerMessage }) => roughOr(packetsPerMessage),
     ({ packetsPerMessage }) => packetsPerMessage,
   ],
   [
@@ -251,7 +249,6 @@ function Methods({ report }: { readonly report: Report }) {
 
 const FINDINGS_SHOWN = 5;
 
-/** The findings of a check, a sentence for each wrong byte. */
 function Findings({ detail }: { readonly detail: string }) {
   const all = detail.split("; "), more = all.length - FINDINGS_SHOWN;
   return (

@@ -1,9 +1,8 @@
-/** Pictures of figures: the frame of one, and bars over equal steps of a number. */
 import type { ComponentChildren } from "preact";
 import { ticks } from "../figures.ts";
 import { csv, saveAs } from "../frame/save.ts";
 
-/** A picture with its title and what saves it. */
+/** With its title and what saves it. */
 export function Figure(
   { title, format, save, children }: {
     readonly title: string;
@@ -32,12 +31,10 @@ export function Figure(
 
 export interface HistogramProps {
   readonly title: string;
-  /** One for each step, the first of which begins at zero. */
+  /** The first step begins at zero. */
   readonly values: readonly number[];
   readonly step: number;
-  /** Names of the two in a file. */
   readonly columns: readonly [x: string, y: string];
-  /** Texts at the axes. */
   readonly x: (value: number) => string;
   readonly y: (value: number) => string;
 }

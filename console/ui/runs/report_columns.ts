@@ -1,4 +1,7 @@
-/** The tables of queues (Q-11) and hints (H-30) of a report, with the columns that `rack run` prints. */
+/**
+ * The tables of queues (Q-11) and hints (H-30) of a report, with the columns that `rack run`
+ * prints.
+ */
 import type { Report } from "../../api/report.ts";
 import { bitRate, count, roughTime } from "../figures.ts";
 
@@ -11,13 +14,11 @@ export interface ReportColumn<Row> {
   readonly name: string;
   /** In base units: ps, bit/s. */
   readonly raw: (row: Row) => Value;
-  /** The value for people; "" where there is none. */
+  /** For people; "": none. */
   readonly text: (row: Row) => string;
-  /** It holds numbers. */
   readonly isFigure: boolean;
 }
 
-/** A column of the table, unless it is empty in all rows. */
 type Draft<Row> = ReportColumn<Row> & { readonly isShown: (rows: readonly Row[]) => boolean };
 
 function column<Row>(
@@ -34,12 +35,10 @@ function column<Row>(
   return { name, raw, text, isFigure: format !== undefined, isShown };
 }
 
-/** Shown where rows differ. */
 function differing<Row>(name: string, raw: (row: Row) => string): Draft<Row> {
   return column(name, raw, undefined, (rows) => new Set(rows.map(raw)).size > 1);
 }
 
-/** Shown where a row has more than none. */
 function counted<Row>(
   name: string,
   raw: (row: Row) => number | null,

@@ -1,11 +1,9 @@
-/** A table of figures of a report, which can be saved. */
 import { csv, saveAs } from "../frame/save.ts";
 import type { ReportColumn } from "./report_columns.ts";
 
 export function ReportTable<Row>(
   { title, file, columns, rows }: {
     readonly title: string;
-    /** The name under which it is saved. */
     readonly file: string;
     readonly columns: readonly ReportColumn<Row>[];
     readonly rows: readonly Row[];

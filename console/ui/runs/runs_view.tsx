@@ -1,4 +1,3 @@
-/** Racks that are up and kept runs; one of them in full, or two of them compared. */
 import { useSignal } from "@preact/signals";
 import { runs } from "../data/rack.ts";
 import { bytes, plural } from "../figures.ts";
@@ -9,7 +8,6 @@ import { Compared } from "./compared.tsx";
 import { OneRun } from "./one_run.tsx";
 import { Verdict } from "./verdict.tsx";
 
-/** The day and the minute, as the browser's language writes them. */
 function when(text: string): string {
   const date = new Date(text);
   return text === "" || isNaN(date.getTime())

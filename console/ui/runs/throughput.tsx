@@ -1,4 +1,4 @@
-/** Throughput over time and the distribution of latencies: from the replay, which knows every promise and operation. */
+/** From the replay, which knows every promise and operation. */
 import type { Operations, Timeline } from "../../api/replay.ts";
 import { PS_PER_S } from "../../../fabric/base/time.ts";
 import { api } from "../data/api.ts";
@@ -20,7 +20,7 @@ function throughputOf({ promises, endPs }: Pick<Timeline, "promises" | "endPs">)
   return { step, values: bits.map((each) => each / step * PS_PER_S) };
 }
 
-/** Operations by latency, in equal steps from 0 to the longest, in ps. */
+/** Operations in equal steps from 0 to the longest latency, in ps. */
 function latenciesOf({ operations }: Pick<Operations, "operations">): Bars {
   const latencies = operations.map(({ startPs, endPs }) => endPs - startPs);
   const step = Math.max(1, Math.max(0, ...latencies) / 60), values = new Array<number>(61).fill(0);

@@ -1,4 +1,4 @@
-/** The verdict of a run's checks, with a sign beside its colour. */
+/** A sign stands beside the colour. */
 import type { Run } from "../../api/runs.ts";
 
 export function Verdict({ verdict }: Pick<Run, "verdict">) {

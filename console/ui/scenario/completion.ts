@@ -1,4 +1,5 @@
 /** Completions at a place of a scenario's text, by the JSON schema of scenarios. */
+import { isMapping } from "../../../fabric/base/mapping.ts";
 import {
   isMap,
   isPair,
@@ -12,28 +13,25 @@ import {
 
 export type Schema = { readonly [name: string]: unknown };
 
-/** A key, or a value, that may stand where one types. */
+/** A key, or a value. */
 export interface Word {
   readonly text: string;
   /** One sentence; empty where the schema has none. */
   readonly about: string;
-  /** The inserted text: a key has its colon. */
+  /** A key has its colon. */
   readonly insert: string;
 }
 
 export interface Completions {
-  /** The typed part of the word. */
   readonly typed: string;
   readonly words: readonly Word[];
 }
 
-/** A place in the document. */
 interface Place {
   readonly isKey: boolean;
   /** Of the mapping for a key, of the value else; `*` is an item of a list. */
   readonly path: readonly string[];
   readonly typed: string;
-  /** Scalars of the mapping that stand before. */
   readonly siblings: Readonly<Record<string, string>>;
 }
 
@@ -59,7 +57,6 @@ export function completionsAt(schema: Schema, text: string, at: number): Complet
 /** Stands for the cursor: ends the word that is being typed, or is one where none is typed yet. */
 const CURSOR = "\ue000";
 
-/** @param before the text up to the cursor. */
 function placeAt(before: string): Place | undefined {
   let place: Place | undefined;
   visit(parseDocument(before + CURSOR, { logLevel: "silent" }), {
@@ -88,7 +85,6 @@ function scalarsOf({ items }: YAMLMap): Record<string, string> {
   return Object.fromEntries(items.map(({ key, value }) => [sourceOf(key), sourceOf(value)]));
 }
 
-/** A scalar as it is written; "" for anything else. */
 function sourceOf(node: unknown): string {
   return isScalar(node) ? node.source ?? "" : "";
 }
@@ -96,10 +92,6 @@ function sourceOf(node: unknown): string {
 function listOf(node: Schema, name: string): readonly Schema[] {
   const found = node[name];
   return Array.isArray(found) ? found : [];
-}
-
-function isSchema(value: unknown): value is Schema {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 /** The schema itself, its references, and all of its alternatives. */
@@ -111,19 +103,18 @@ function alternatives(
   const { $ref } = node;
   if (typeof $ref === "string") {
     const found = $ref.split("/").slice(1).reduce<unknown>((at, key) => Object(at)[key], root);
-    return isSchema(found) ? alternatives(found, root, siblings) : [];
+    return isMapping(found) ? alternatives(found, root, siblings) : [];
   }
   const others = ["anyOf", "oneOf", "allOf"].flatMap((name) => listOf(node, name));
   const { if: condition, then, else: otherwise } = node;
-  if (isSchema(condition)) {
+  if (isMapping(condition)) {
     const isMet = siblings === undefined ? undefined : holds(condition, siblings);
-    if (isMet !== false && isSchema(then)) others.push(then);
-    if (isMet !== true && isSchema(otherwise)) others.push(otherwise);
+    if (isMet !== false && isMapping(then)) others.push(then);
+    if (isMet !== true && isMapping(otherwise)) others.push(otherwise);
   }
   return [node, ...others.flatMap((each) => alternatives(each, root, siblings))];
 }
 
-/** A condition of the schema holds for the known part of a mapping. */
 function holds(condition: Schema, siblings: Readonly<Record<string, string>>): boolean {
   const { required, properties, anyOf } = condition;
   if (Array.isArray(required) && !required.every((name) => name in siblings)) return false;
@@ -142,7 +133,7 @@ function inside(nodes: readonly Schema[], key: string): Schema[] {
     const found = key === "*"
       ? items
       : Object(properties)[key] ?? (key === "#" ? undefined : additionalProperties);
-    return isSchema(found) ? [found] : [];
+    return isMapping(found) ? [found] : [];
   });
 }
 
@@ -155,7 +146,7 @@ function keysOf(nodes: readonly Schema[], root: Schema): Word[] {
   const words = new Map<string, Word>();
   for (const { properties } of nodes) {
     for (const [text, node] of Object.entries(Object(properties) as Schema)) {
-      const about = isSchema(node) ? alternatives(node, root).map(aboutOf).find(Boolean) : "";
+      const about = isMapping(node) ? alternatives(node, root).map(aboutOf).find(Boolean) : "";
       if (node === false || words.has(text)) continue;
       words.set(text, { text, about: about ?? "", insert: `${text}: ` });
     }

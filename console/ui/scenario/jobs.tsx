@@ -1,4 +1,3 @@
-/** Work under way: runs and racks that this console has started. */
 import { jobs } from "../data/rack.ts";
 import { api } from "../data/api.ts";
 import { isOperator } from "../data/session.ts";
@@ -6,10 +5,9 @@ import { order } from "../frame/notice.tsx";
 import { go, hrefOf } from "../state.ts";
 
 const SHOWN_MAX = 4;
-/** Jobs that leave a rack that is up. */
 const RACKS: ReadonlySet<string> = new Set(["up", "resume"]);
 
-/** Runs and racks that come up; explorations and campaigns have views of their own. */
+/** Explorations and campaigns have views of their own. */
 export function Jobs() {
   const own = jobs.value.filter(({ kind }) => kind === "run" || RACKS.has(kind))
     .slice(0, SHOWN_MAX);
@@ -26,7 +24,6 @@ export function Jobs() {
               {state === "running"
                 ? <progress value={share} max={1} aria-label={`${scenario}: ${title}`} />
                 : state === "failed"
-                // What ended as it should, and found something wrong, has a verdict.
                 ? <span class="is-lost">✗ {error || verdict}</span>
                 : verdict || state}
             </td>

@@ -1,6 +1,7 @@
-/** Which lines of a text differ from a text before. */
-
-/** Numbers, from 1, of the lines of `now` that are not in `before`: by their longest common subsequence. */
+/**
+ * Numbers, from 1, of the lines of `now` that are not in `before`: by their longest common
+ * subsequence.
+ */
 export function changedLines(before: string, now: string): Set<number> {
   const old = before.split("\n"), lines = now.split("\n");
   let head = 0;
@@ -19,7 +20,6 @@ export function changedLines(before: string, now: string): Set<number> {
   return changed;
 }
 
-/** Indices in `right` of a longest common subsequence. */
 function commonOf(left: readonly string[], right: readonly string[]): Set<number> {
   const width = right.length + 1;
   const lengths = new Uint32Array((left.length + 1) * width);

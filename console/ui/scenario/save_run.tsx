@@ -1,4 +1,3 @@
-/** The faults made by hand on a rack, as a scenario that repeats them: one click to save. */
 import { api } from "../data/api.ts";
 import { variant } from "../data/rack.ts";
 import { plural } from "../figures.ts";
@@ -6,7 +5,6 @@ import { refuse, say } from "../frame/notice.tsx";
 import { saveAs } from "../frame/save.ts";
 import { run } from "../state.ts";
 
-/** Before the name of a run whose scenario the editor has. */
 export const OF_RUN = "of:";
 
 /** Hands the scenario of a run, or of one of its variants, to the user as a file. */

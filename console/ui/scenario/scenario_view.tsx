@@ -1,7 +1,3 @@
-/**
- * Scenarios: the shipped ones as a gallery, one of them in an editor that reports errors as the user types, and the
- * run of it.
- */
 import { signal, useComputed, useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { readTyped, valuesIn } from "../../../fabric/rack/plan/option_rows.ts";
@@ -45,7 +41,6 @@ function Gallery() {
   );
 }
 
-/** The shown run, as a scenario. */
 function OfThisRun() {
   const id = run.value;
   if (id === undefined) return null;
@@ -78,7 +73,6 @@ function Card({ shipped: { name, about } }: { readonly shipped: Shipped }) {
 
 const PAUSE_MS = 250;
 
-/** The errors of a text, requested when typing rests. */
 function useValidation(text: string, like: string | undefined) {
   const valid = useSignal<Validation | undefined>(undefined), trouble = useSignal("");
   useEffect(() => {
@@ -136,10 +130,8 @@ function Problems(
   );
 }
 
-/** The source of the editor's text: a shipped scenario, one to begin with, or that of a run. */
 interface Source {
   readonly text: string;
-  /** Whose paths begin where those of the text do. */
   readonly like?: string;
   readonly title: string;
   readonly about: string;
@@ -158,7 +150,7 @@ async function sourceOf(name: string): Promise<Source> {
   return { text, title: id, about, notes };
 }
 
-/** The choices in the name of a run: `write-read, ddio on`. */
+/** In the name of a run: `write-read, ddio on`. */
 function choicesIn(label: string) {
   const parts = label.split(", "), ddio = parts.find((part) => part.startsWith("ddio "));
   return valuesIn(CHOICES, {
@@ -167,7 +159,6 @@ function choicesIn(label: string) {
   });
 }
 
-/** Edited text, by the name of its source: it is kept while the user visits its run. */
 const edits = signal<ReadonlyMap<string, string>>(new Map());
 
 function edit(name: string, text: string | undefined): void {

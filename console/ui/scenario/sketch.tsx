@@ -1,9 +1,7 @@
-/** The small picture of a shipped scenario, from its text: its hosts below its switches. */
 import { parse } from "yaml";
 import { namesInRange } from "../../../fabric/rack/plan/names.ts";
 
 export interface Shape {
-  /** Hosts below each leaf. */
   readonly leaves: readonly number[];
   /** Of a fat tree, aggregation switches. */
   readonly spines: number;
@@ -11,7 +9,7 @@ export interface Shape {
   readonly k?: number;
 }
 
-/** The shape that a scenario's text has; undefined where its cables are listed. */
+/** Undefined where the scenario lists its cables. */
 export function shapeOf(text: string): Shape | undefined {
   const { fabric, hosts } = Object(parse(text));
   const { topology, k: ports = 0, leaves = 1, spines = 0 } = Object(fabric);

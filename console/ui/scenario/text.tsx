@@ -1,24 +1,20 @@
-/** The text of a scenario with the numbers of its lines, and what may follow where one types. */
 import { useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import { api } from "../data/api.ts";
 import { useFetched } from "../frame/fetched.ts";
 import { type Completions, completionsAt } from "./completion.ts";
 
-/** The height of a line in the editor, as the style sheet has it. */
 export const LINE_PX = 18;
 const PADDING_PX = 8;
 
 interface Open extends Completions {
-  /** The chosen word. */
   readonly chosen: number;
-  /** The offset in the text, and where that is. */
   readonly at: number;
   readonly line: number;
   readonly column: number;
 }
 
-/** Lines are marked where they are wrong or changed. */
+/** Marks lines that are wrong or changed. */
 export function Text(
   { text, changes, wrong, onChange }: {
     readonly text: string;

@@ -1,7 +1,4 @@
-/**
- * Congestion control in the plans of switches and RNICs (`rocev2.md` §3.9): thresholds, headroom, rates.
- * `scenario/congestion.ts` reads the scenario's part of it.
- */
+/** Congestion control in plans (`rocev2.md` §3.9): thresholds, headroom, rates. */
 import { COMMIT_AHEAD_PS } from "../plan/processing.ts";
 import { PS_PER_S, type Time, transferTime } from "../../base/time.ts";
 import { cableEndsByNode } from "../plan/cabling.ts";
@@ -17,16 +14,15 @@ import type {
 import { type CongestionScenario, longestFrame } from "../scenario/congestion.ts";
 
 const PFC_WIRE_BYTES = 84;
-/** Source addresses of switches' own frames, by the switch's index in the plan. */
+/** By the switch's index in the plan. */
 const SWITCH_MAC_BASE = 0x0200_ff00_0000;
 
-/** The parts of a node's plan that its reaction to a pause depends on. */
 export type Transmitter =
   | { readonly kind: "host" }
   | { readonly kind: "rnic"; readonly config: { readonly timing: RnicTiming } }
   | { readonly kind: "switch"; readonly config: { readonly latencyPs: Time } };
 
-/** Maximum time by which a node commits frames to its transmitter in advance, in ps. */
+/** The longest time by which a node commits frames to its transmitter in advance. */
 function committedPs(node: Transmitter): Time {
   switch (node.kind) {
     case "switch":
@@ -41,9 +37,9 @@ function committedPs(node: Transmitter): Time {
 }
 
 /**
- * Bytes that may still arrive over a cable after a pause was requested (§3.9): those committed to
- * the near transmitter, the request, those committed to the far one, twice the latency. One frame
- * is added on each side, as a started frame is never interrupted, and one for other priorities.
+ * Bytes that may still arrive after a pause was requested (§3.9): those committed to the near
+ * transmitter, the request, those committed to the far one, twice the latency; a frame more on each
+ * side, as a started one is never interrupted, and one for other priorities.
  */
 export function headroomBytes(
   cable: Pick<CablePlan, "bitsPerSecond" | "latencyPs">,
@@ -68,7 +64,6 @@ interface CableEnd {
   readonly headroomBytes: number;
 }
 
-/** The cables at a node. @param byName every node of the rack. @param mtu of the rack. */
 function endsOf(
   name: string,
   { cables, byName, mtu }: {
@@ -117,7 +112,7 @@ function rnicCongestion(
   const bus = ends.find(({ cable }) => cable.kind === "bus")!;
   const network = ends.filter(({ cable }) => cable.kind === "network");
   const headroom = Math.max(0, ...network.map((end) => end.headroomBytes));
-  // The factor 2 covers the bus overhead of a frame: packet headers, completions, other reads.
+  // The factor 2 covers a frame's bus overhead: packet headers, completions, other reads.
   const headroomPs = transferTime(2 * headroom, bus.cable.bitsPerSecond);
   return {
     dscp,
@@ -128,7 +123,6 @@ function rnicCongestion(
   };
 }
 
-/** PFC's limits at each port of a switch: the scenario's headroom, else the need of its cable. */
 export function portLimits(
   name: string,
   rack: {
@@ -156,7 +150,6 @@ export function portLimits(
   });
 }
 
-/** A switch's part. @param at.index of the switch in the plan, which determines its own address. */
 export function switchCongestion(
   { ecn, pfc, lossless }: Pick<CongestionScenario, "ecn" | "pfc" | "lossless">,
   at: { readonly index: number; readonly limits: readonly PortLimits[] },

@@ -1,12 +1,9 @@
-/** Device faults of a scenario (V-08), and what they are in the plans of the devices. */
 import { hostOfRnic, rnicName } from "../plan/names.ts";
 import type { FlipPlan, HostPlan, RnicPlan, StuckBit } from "../plan/plan.ts";
 
-/** A fault inside a host's machine: in its card, or in its persistent memory. */
 export type DeviceFaultScenario =
   | {
     readonly kind: "flip";
-    /** A host, for its first RNIC, or an RNIC. */
     readonly target: string;
     readonly flip: Omit<FlipPlan, "id">;
   }
@@ -16,7 +13,7 @@ function rnicAt(target: string): string {
   return hostOfRnic(target) === undefined ? rnicName(target) : target;
 }
 
-/** Bit flips in an RNIC; ids count all device faults, in the scenario's order. */
+/** Ids count all device faults, in the scenario's order. */
 export function flipsOf(
   faults: readonly DeviceFaultScenario[],
   rnic: string,
@@ -27,7 +24,6 @@ export function flipsOf(
   return flips.length === 0 ? {} : { flips };
 }
 
-/** Broken cells of the SCM of a host. */
 export function stuckBitsOf(
   faults: readonly DeviceFaultScenario[],
   host: string,

@@ -1,4 +1,3 @@
-/** Converts cable faults of a scenario or a command line into those of a plan. */
 import { parseTarget } from "../plan/cable_names.ts";
 import type { LinkFaultSection } from "../scenario/fault_schema.ts";
 import { IMPAIRMENTS, type LinkFaultPlan } from "../plan/link_plan.ts";
@@ -6,19 +5,17 @@ import type { Time } from "../../base/time.ts";
 import type { CablePlan } from "../plan/plan.ts";
 import { listOf } from "../plan/problem.ts";
 
-/** A fault whose cable is still a name. */
 export interface LinkFaultScenario extends Omit<LinkFaultPlan, "id" | "cable" | "direction"> {
   readonly target: string;
 }
 
-/** The error of an item, and its key (undefined: the whole item). */
+/** `key` undefined: the whole item. */
 export interface FaultProblem {
   readonly key?: string;
   readonly found: string;
   readonly expected: string;
 }
 
-/** Reads a fault of a cable's frames, or returns a conflict between its keys. */
 export function readLinkFault(section: LinkFaultSection): LinkFaultScenario | FaultProblem {
   const { link, from, until, nth, count, only, jitter, by } = section;
   const said = IMPAIRMENTS.filter((action) => section[action] !== undefined);
@@ -55,7 +52,7 @@ export function readLinkFault(section: LinkFaultSection): LinkFaultScenario | Fa
   };
 }
 
-/** Time and frequency of a fault; `share` is 1 for all frames or segments. */
+/** `share` is 1 for all frames or segments. */
 interface Terms {
   readonly from?: Time | undefined;
   readonly until?: Time | undefined;
@@ -64,7 +61,6 @@ interface Terms {
   readonly share: number;
 }
 
-/** The conflict between the terms of a fault; undefined without one. */
 export function refuseTerms(terms: Terms): FaultProblem | undefined {
   const { from = 0, until, nth, count, share } = terms;
   if (nth !== undefined && (share < 1 || count !== undefined)) {
@@ -76,7 +72,6 @@ export function refuseTerms(terms: Terms): FaultProblem | undefined {
   return undefined;
 }
 
-/** The terms of a fault in a plan. */
 export function termsOf({ from = 0, until, nth, count, share }: Terms) {
   return {
     at: from,
@@ -87,7 +82,6 @@ export function termsOf({ from = 0, until, nth, count, share }: Terms) {
   };
 }
 
-/** Keys that go with one kind of fault only. */
 export const OWNERS = [
   ["share", "delay"],
   ["jitter", "delay"],
@@ -96,7 +90,7 @@ export const OWNERS = [
   ["past", "corrupt"],
 ] as const;
 
-/** Faults of a plan's cables; a fault's id is its index. Their targets have been checked. */
+/** A fault's id is its index. The targets have been checked. */
 export function resolveLinkFaults(
   rack: { readonly cables: readonly CablePlan[] },
   faults: readonly LinkFaultScenario[],

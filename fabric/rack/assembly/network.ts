@@ -1,7 +1,4 @@
-/**
- * The network of a rack: addresses, switches and cables. A shape defines switches and their cables;
- * `routes.ts` adds the forwarding tables, the same way for every shape.
- */
+/** Addresses, switches and cables of a rack. */
 import { PORTS } from "../../node.ts";
 import type { Time } from "../../base/time.ts";
 import {
@@ -22,20 +19,17 @@ import {
   type SwitchShape,
 } from "./routes.ts";
 
-/** 10.0.0.0/16 and 02:00:00:00:00:00, which are locally administered. RNICs count from 1 in both. */
+/** 10.0.0.0/16, and locally administered MAC addresses. RNICs count from 1 in both. */
 const SUBNET = 0x0a00_0000, MAC_BASE = 0x0200_0000_0000;
 
-/** The IPv4 address of RNIC number `rnic` of {@link rnicsOf}, counted from 0. */
 export function addressOf(rnic: number): number {
   return SUBNET + rnic + 1;
 }
 
-/** The MAC address of RNIC number `rnic`, counted from 0. */
 export function macOf(rnic: number): number {
   return MAC_BASE + rnic + 1;
 }
 
-/** Number of leaves and spines, and of cables between each leaf and each spine. */
 export interface LeafSpine {
   readonly leaves: number;
   readonly spines: number;
@@ -47,18 +41,14 @@ export interface FatTree {
   readonly k: number;
 }
 
-/**
- * One end of a listed cable: a host (its first RNIC), an RNIC, or a switch with an optional port.
- */
+/** A host (its first RNIC), an RNIC, or a switch with an optional port. */
 export interface ListedEnd {
   readonly name: string;
   readonly port?: number;
 }
 
-/** A cable of a fabric that lists its cables; absent rate and latency: those of its kind. */
 export interface ListedCable extends Partial<CableKind> {
   readonly ends: readonly [ListedEnd, ListedEnd];
-  /** Its place in the file's list: one place may have several cables. */
   readonly item: number;
 }
 
@@ -72,19 +62,16 @@ export const TOPOLOGIES = ["star", "direct", "leaf-spine", "fat-tree", "explicit
 /** Its own rate and latency are those of hosts' cables. */
 export interface NetworkOptions extends CableKind {
   readonly topology: typeof TOPOLOGIES[number];
-  /** Each for its own topology only. */
   readonly leafSpine?: LeafSpine;
   readonly fatTree?: FatTree;
   readonly listed?: ListedFabric;
-  /** Rate and latency of cables between switches; absent: as of hosts' cables. */
   readonly uplinks?: CableKind;
-  /** For fabrics of several switches. */
   readonly convergencePs: Time;
 }
 
 export interface NetworkHost {
   readonly name: string;
-  /** Number of its RNICs; absent: one. */
+  /** Absent: one. */
   readonly nics?: number;
   /** From 1, of all its RNICs or of each; absent: the leaf with the fewest. */
   readonly leaf?: number | readonly number[];
@@ -93,14 +80,13 @@ export interface NetworkHost {
 export interface NetworkRnic {
   readonly name: string;
   readonly host: string;
-  /** Its index among its host's RNICs. */
   readonly index: number;
   readonly leaf?: number;
 }
 
 /**
- * All RNICs, in the order of their addresses: the first ones in the order of their hosts, then the
- * further ones, so that an additional RNIC of a host changes no other host's address.
+ * In the order of addresses: the hosts' first RNICs, then the further ones, so that an additional
+ * RNIC of a host changes no other host's address.
  */
 export function rnicsOf(hosts: readonly NetworkHost[]): NetworkRnic[] {
   const each = hosts.map((host): NetworkRnic[] =>
@@ -118,7 +104,6 @@ export interface Network {
   readonly cables: readonly NetworkCable[];
 }
 
-/** The network of these hosts, in their order, after the scenario's checks. */
 export function networkOf(options: NetworkOptions, hosts: readonly NetworkHost[]): Network {
   const shape = shapeOf(options, hosts);
   return {
@@ -130,7 +115,7 @@ export function networkOf(options: NetworkOptions, hosts: readonly NetworkHost[]
   };
 }
 
-/** The network without routes, which take most of the time in a large network. */
+/** Without routes, which take most of the time in a large network. */
 export function shapeOf(options: NetworkOptions, hosts: readonly NetworkHost[]): Shape {
   const { topology, leafSpine, fatTree, listed } = options;
   const rnics = rnicsOf(hosts);
@@ -165,7 +150,6 @@ function uplinkKind(options: NetworkOptions): CableKind {
   return options.uplinks ?? hostKind(options);
 }
 
-/** All cables of a rack by their ends: each RNIC's bus, then the network. */
 export function cableEnds(
   hosts: readonly NetworkHost[],
   network: Pick<Network, "cables">,
@@ -176,7 +160,6 @@ export function cableEnds(
   ];
 }
 
-/** The ends of an RNIC's bus: a host's port is the RNIC's index. */
 export function busEnds(
   { host, name, index }: NetworkRnic,
 ): { readonly a: Endpoint; readonly b: Endpoint } {
@@ -186,7 +169,6 @@ export function busEnds(
   };
 }
 
-/** Names of the switches of a network. */
 export function switchNames({ topology, leafSpine, fatTree, listed }: NetworkOptions): string[] {
   if (topology === "direct") return [];
   if (leafSpine !== undefined) {
@@ -246,7 +228,7 @@ function rnicCables(
   });
 }
 
-/** A leaf has the ports of RNICs first, then one for each cable to each spine. */
+/** RNICs' ports first, then one for each cable to each spine. */
 function leafSpineShape(
   { leaves, spines, cables }: LeafSpine,
   options: NetworkOptions,
@@ -279,10 +261,6 @@ function leafSpineShape(
   };
 }
 
-/**
- * Sizes of a fat tree: RNICs of an edge switch, edge (and aggregation) switches, core switches,
- * RNICs.
- */
 export function fatTreeSizes({ k }: FatTree): {
   readonly half: number;
   readonly edges: number;
@@ -294,12 +272,11 @@ export function fatTreeSizes({ k }: FatTree): {
 }
 
 /**
- * k pods, each of k/2 edge and k/2 aggregation switches, every one joined to every other; (k/2)² core
- * switches, each joined to one aggregation switch of each pod: aggregation switches of the same place
- * in their pods have the same cores, in strides of k/2 (Al-Fares et al., SIGCOMM'08, §2.2).
+ * k pods, each of k/2 edge and k/2 aggregation switches, every one joined to every other; (k/2)²
+ * core switches, each joined to one aggregation switch of each pod, in strides of k/2 (Al-Fares et
+ * al., SIGCOMM'08, §2.2).
  *
- * Lower ports lead downwards. Switches are counted through all pods: pod p, from 1, has the edge and
- * aggregation switches (p − 1)·k/2 + 1 to p·k/2.
+ * Lower ports lead downwards. Switches are counted through all pods.
  */
 function fatTreeShape(
   fatTree: FatTree,
@@ -342,10 +319,6 @@ function fatTreeShape(
   };
 }
 
-/**
- * RNIC by the name of a listed cable's end: its own name, and for a host's first one the host's
- * name as well.
- */
 export function rnicsByEnd(
   rnics: readonly Pick<NetworkRnic, "name" | "host" | "index">[],
 ): ReadonlyMap<string, string> {

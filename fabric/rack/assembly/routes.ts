@@ -1,12 +1,11 @@
 /**
- * Forwarding tables of any network of switches: to each host over all shortest ways, by hops, of which
- * ECMP (`nodes/switch/ecmp.ts`) takes one for each flow; flooded frames over a spanning tree. A frame comes
- * one hop nearer to its host at every switch, so no choice of ways, and no outage, makes a loop.
+ * Forwarding tables of any network of switches: to each host over all shortest ways, by hops, of
+ * which ECMP takes one for each flow; flooded frames over a spanning tree. A frame comes one hop
+ * nearer at every switch, so no choice of ways, and no outage, makes a loop.
  */
 import type { Time } from "../../base/time.ts";
 import type { CablePlan, Endpoint, SwitchPlan } from "../plan/plan.ts";
 
-/** Rate and latency of a cable. */
 export type CableKind = Pick<CablePlan, "latencyPs" | "bitsPerSecond">;
 
 export interface NetworkCable extends CableKind {
@@ -14,11 +13,10 @@ export interface NetworkCable extends CableKind {
   readonly b: Endpoint;
 }
 
-/** Switches and cables without routes. */
+/** Without routes. */
 export interface Shape {
   readonly switches: readonly { readonly name: string; readonly ports: number }[];
   readonly cables: readonly NetworkCable[];
-  /** The switch at the root of the tree for flooded frames; "" if there is none. */
   readonly root: string;
 }
 
@@ -27,7 +25,6 @@ export interface SwitchShape
   readonly name: string;
 }
 
-/** The other end of a switch's port: a card's MAC address, or another switch by its place. */
 interface Port {
   readonly port: number;
   readonly mac?: number;
@@ -35,10 +32,6 @@ interface Port {
   readonly farPort: number;
 }
 
-/**
- * The switches of a network with their tables.
- * @param of.macs by card, in the order of the hosts.
- */
 export function routed(
   { switches, cables, root }: Shape,
   of: { readonly macs: ReadonlyMap<string, number>; readonly convergencePs: Time },
@@ -62,7 +55,6 @@ export function routed(
   }));
 }
 
-/** A single switch floods to all ports, unless some have no cable. */
 function single(
   { name, ports: count }: Shape["switches"][number],
   ports: readonly Port[],
@@ -105,7 +97,6 @@ function homesOf(ports: readonly (readonly Port[])[]): Map<number, number> {
   );
 }
 
-/** Hops from each switch to one; −1 without a way. */
 function hopsTo(home: number, ports: readonly (readonly Port[])[]): Int32Array {
   const hops = new Int32Array(ports.length).fill(-1);
   hops[home] = 0;
@@ -121,8 +112,8 @@ function hopsTo(home: number, ports: readonly (readonly Port[])[]): Int32Array {
 }
 
 /**
- * A switch's addresses by the ports that lead to them: groups in the order of their ports,
- * addresses in the order of the hosts. Trunks that lead to none are a group without addresses.
+ * Groups by ports, in their order, with addresses in the order of the hosts. Trunks that lead to
+ * none are a group without addresses.
  */
 function groupsOf(
   at: number,
@@ -156,10 +147,7 @@ function groupsOf(
   return idle.length > 0 ? [...ordered, [[], idle]] : ordered;
 }
 
-/**
- * The ports of each switch in the tree: breadth-first from the root, over the lowest ports first,
- * without branches that have no host.
- */
+/** Breadth-first from the root, over the lowest ports first, without branches that have no host. */
 function floodTree(ports: readonly (readonly Port[])[], root: number): number[][] {
   const up = new Map<number, { readonly parent: number; readonly way: Port }>();
   const order = [root];

@@ -6,29 +6,24 @@ import type { LinkFaultCount } from "../plan/link_plan.ts";
 import type { RackPlan } from "../plan/plan.ts";
 
 export interface RunFile {
-  /** The run's name on the bus, a subject token. */
   readonly run: string;
   readonly plan: RackPlan;
   readonly partitions: ReadonlyArray<{ readonly name: string; readonly nodes: readonly string[] }>;
-  /** The directory of SCM files, outputs, traces and the record of faults. */
   readonly directory: string;
   /** Host → name in the program → file. */
   readonly inputs: Readonly<Record<string, Readonly<Record<string, string>>>>;
-  /** The user's own programs: name in the scenario → module text, see `nodes/files.ts`. */
+  /** Name in the scenario → module text, see `nodes/files.ts`. */
   readonly programs: Readonly<Record<string, string>>;
   /** What native programs need of this machine; absent: the run has none. */
   readonly native?: NativeSetUp;
   readonly stayUp: boolean;
-  /** For a run that begins by repeating another one. */
   readonly resumed?: ResumedFrom;
   readonly trace: boolean;
-  /** Scope of each process's records for a capture; absent: none. */
   readonly observe?: ObservationScope;
-  /** Paths of the captures of a background rack, written when it is taken down. */
   readonly captures?: CaptureFiles;
   /** Without a supervisor: a partition that is silent for this time is dead. 0: with one. */
   readonly livenessMs: number;
-  /** For tests: maximum delay in ms before each span and some reports of a process. 0: none. */
+  /** For tests: maximum delay in ms before each span and some reports of a process. */
   readonly delayMsMax: number;
 }
 
@@ -59,20 +54,16 @@ export interface ResumedFrom {
  */
 export const RESUMING_FILE = "resuming.json";
 
-/** Requested captures, as absolute paths. */
+/** Absolute paths. */
 export interface CaptureFiles {
-  /** A folder for pcapng files, one for each variant. */
   readonly pcap?: string;
   readonly perfetto?: string;
 }
 
-/** A partition's answer when the run has ended. */
 export interface FinalReply {
   readonly partition: string;
   readonly statistics: Readonly<Record<string, Readonly<Record<string, number>>>>;
-  /** Effects of cable faults at the ends in this partition: counts of rows with one name add up. */
   readonly linkFaults: readonly LinkFaultCount[];
-  /** Final reports of programs (results, failures), oldest first. */
   readonly reports: ReadonlyArray<
     {
       readonly time: number;
@@ -88,13 +79,10 @@ export interface FinalReply {
   readonly residentBytes: number;
 }
 
-/** A final reply as the bus carries it: it may take several messages. */
 export interface FinalPage extends FinalReply {
-  /** Number of later reports for which the message has no room. */
   readonly reportsLeft: number;
 }
 
-/** Environment variables that carry the bus address. */
 export const BUS_ENVIRONMENT = {
   url: "RACKMESH_NATS_URL",
   user: "RACKMESH_NATS_USER",
@@ -103,12 +91,9 @@ export const BUS_ENVIRONMENT = {
   patienceMs: "RACKMESH_NATS_PATIENCE_MS",
 } as const;
 
-/**
- * A broker restarted by its keeper or a person is back within this time, even on a busy machine.
- */
+/** A restarted broker is back within this time, even on a busy machine. */
 export const DEFAULT_PATIENCE_MS = 60_000;
 
-/** Maximum outage of the bus, in ms. `get` returns the value of a variable. */
 export function busPatienceMs(get: (variable: string) => string | undefined): number {
   const ms = Number(get(BUS_ENVIRONMENT.patienceMs) || DEFAULT_PATIENCE_MS);
   return ms > 0 ? ms : DEFAULT_PATIENCE_MS;
@@ -116,7 +101,6 @@ export function busPatienceMs(get: (variable: string) => string | undefined): nu
 
 const DEFAULT_URL = "nats://127.0.0.1:4222";
 
-/** The bus's address from variables, by `get`; an empty one counts as absent. */
 export function busAddressFrom(get: (variable: string) => string | undefined): NatsAddress {
   const url = get(BUS_ENVIRONMENT.url) || DEFAULT_URL;
   const user = get(BUS_ENVIRONMENT.user);
@@ -125,7 +109,6 @@ export function busAddressFrom(get: (variable: string) => string | undefined): N
   return { url, ...(user && { user }), ...(password && { password }), ...(token && { token }) };
 }
 
-/** The environment of a process that connects to the bus; inapplicable variables are empty. */
 export function busEnvironment(address: NatsAddress): Record<string, string> {
   const { url, user = "", password = "", token = "" } = address;
   return {
@@ -136,11 +119,7 @@ export function busEnvironment(address: NatsAddress): Record<string, string> {
   };
 }
 
-/**
- * The file of a program's output.
- * @param output.order that started the program: several may read objects of one name at once, from
- * different hosts.
- */
+/** @param output.order several may read objects of one name at once, from different hosts. */
 export function outputFile(
   directory: string,
   { path, order }: { readonly path: string; readonly order?: number },

@@ -1,4 +1,3 @@
-/** Shared regions of a variant, as its hosts and cards know them (C-03). */
 import type { Time } from "../../base/time.ts";
 import { SCM_BASE, type SharedRegion } from "../plan/shared_region.ts";
 import { placesOf } from "../scenario/shared_regions.ts";
@@ -10,7 +9,6 @@ import type { ScenarioVariant } from "../scenario/variants.ts";
  */
 const MARGIN_SHARE = 8;
 
-/** The regions of a rack. @param addressOf the card's IPv4 address of a host. */
 export function sharedRegions(
   { shared, hosts }: Pick<ScenarioVariant, "shared" | "hosts">,
   addressOf: (host: string) => number,

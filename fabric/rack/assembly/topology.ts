@@ -1,4 +1,3 @@
-/** A variant of a scenario as a rack (nodes, cables, addresses); partitions. */
 import { PORTS } from "../../node.ts";
 import { leastDelay } from "../../link/link.ts";
 import { withCongestion } from "./congestion.ts";
@@ -27,7 +26,7 @@ import { PROGRAMS } from "../plan/vocabulary.ts";
 import { regionsOf, type SharedRegion } from "../plan/shared_region.ts";
 import { sharedRegions } from "./shared_regions.ts";
 
-/** The rack of a variant. Equal variants give equal plans, byte for byte. */
+/** Equal variants give equal plans, byte for byte. */
 export function makePlan(variant: ScenarioVariant): RackPlan {
   const { hosts, fabric } = variant;
   const rnics = rnicsOf(hosts);
@@ -155,7 +154,7 @@ function inItsOwnWords({ run, options }: ProgramScenario): Record<string, unknow
   );
 }
 
-/** Parameters of a card whose buffers survive its host's power failure: the bus between them. */
+/** A card's buffers survive its host's power failure: the bus between them. */
 function flushOnFail(
   host: HostVariant,
   fabric: ScenarioVariant["fabric"],
@@ -164,7 +163,7 @@ function flushOnFail(
   const delayPs = leastDelay({ ...bus, kind: "bus", headOnly: false });
   return {
     busLatencyPs: bus.latencyPs,
-    // Equal to `lookaheadPs` of this cable.
+    // `lookaheadPs` of this cable.
     noticePs: hostProcessingPs(host.timing.host) + delayPs,
   };
 }
@@ -233,19 +232,16 @@ function faultsOf({ faults }: ScenarioVariant): FaultPlan[] {
   return faults.flatMap((fault) => power.apply(fault));
 }
 
-/** Nodes that share a process and an event queue. */
 export interface PartitionPlan {
   readonly name: string;
-  /** Sorted. */
   readonly nodes: readonly string[];
 }
 
-/** How nodes are packed into processes, where a rack has several. */
 export const PROCESS_PACKINGS = ["node", "machine"] as const;
 export const PACKINGS = [...PROCESS_PACKINGS, "all"] as const;
 export type Packing = typeof PACKINGS[number];
 
-/** A process for each node, each machine (host and RNICs) or all of the rack. Sorted by name. */
+/** Sorted by name. */
 export function partitionsOf(plan: RackPlan, packing: Packing): PartitionPlan[] {
   const partitions = Map.groupBy(plan.nodes, ({ name, kind }) => {
     if (packing === "all") return "all";

@@ -1,6 +1,7 @@
 /**
- * Names of cables: `a-rnic/tor` is a cable, `a-rnic->tor` one direction of it, `leaf1/spine1#2` the
- * second of several between two nodes, `a` the network cable of host a's first RNIC, `a-rnic2` that of its second.
+ * `a-rnic/tor` is a cable, `a-rnic->tor` one direction of it, `leaf1/spine1#2` the second of
+ * several between two nodes, `a` the network cable of host a's first RNIC, `a-rnic2` that of its
+ * second.
  */
 import { rnicName } from "./names.ts";
 import type { CablePlan } from "./plan.ts";
@@ -15,7 +16,6 @@ export interface CableTarget {
   readonly direction: LinkDirection;
 }
 
-/** `a-rnic->tor`. */
 export function directionName(
   { cables }: Cables,
   { cable, from }: { readonly cable: number; readonly from: "a" | "b" },
@@ -25,14 +25,13 @@ export function directionName(
   return `${near}->${far}${numberOf(cables, cable)}`;
 }
 
-/** `a-rnic/tor`, or `a-rnic->tor` for one direction. */
 export function targetName(rack: Cables, { cable, direction }: CableTarget): string {
   if (direction !== "both") return directionName(rack, { cable, from: direction });
   const { a, b } = rack.cables[cable]!;
   return `${a.node}/${b.node}${numberOf(rack.cables, cable)}`;
 }
 
-/** `#2`, or "" for the only cable between two nodes. */
+/** "" for the only cable between two nodes. */
 function numberOf(cables: readonly Cable[], cable: number): string {
   const same = between(cables, cables[cable]!.a.node, cables[cable]!.b.node);
   return same.length === 1 ? "" : `#${same.indexOf(cable) + 1}`;
@@ -44,7 +43,6 @@ function between(cables: readonly Cable[], x: string, y: string): number[] {
   );
 }
 
-/** Parses a name; for an invalid one, returns what was expected. */
 export function parseTarget(
   rack: Cables,
   text: string,

@@ -1,10 +1,9 @@
-/** Derived from a plan's cables: the link of each direction, the lookahead, cables between partitions. */
 import { createLink, leastDelay, type Link } from "../../link/link.ts";
 import { NEVER, type Time } from "../../base/time.ts";
 import type { CablePlan, Endpoint, NodePlan, RackPlan } from "./plan.ts";
 import { actsOnHead, processingPs } from "./processing.ts";
 
-/** Indexes a list of a plan at the first look-up: each device of a large rack looks up. */
+/** Indexes a plan's list at the first look-up: each device of a large rack looks up. */
 function indexed<Row extends object, Index>(make: (rows: Row) => Index): (rows: Row) => Index {
   const known = new WeakMap<Row, Index>();
   return (rows) => {
@@ -17,7 +16,6 @@ function indexed<Row extends object, Index>(make: (rows: Row) => Index): (rows: 
   };
 }
 
-/** The place of each node in a plan, by name. */
 export const nodeIndexes = indexed((nodes: readonly NodePlan[]): ReadonlyMap<string, number> =>
   new Map(nodes.map(({ name }, i) => [name, i]))
 );
@@ -26,7 +24,6 @@ function nodeOf({ nodes }: Pick<RackPlan, "nodes">, end: Endpoint): NodePlan {
   return nodes[nodeIndexes(nodes).get(end.node)!]!;
 }
 
-/** One end of a cable, the other one, and the cable's place in the plan. */
 export interface CableEnd {
   readonly cable: number;
   readonly end: "a" | "b";
@@ -34,7 +31,6 @@ export interface CableEnd {
   readonly far: Endpoint;
 }
 
-/** The ends of the cables at each node, by its name, in the order of the cables. */
 export const cableEndsByNode = indexed(
   (cables: readonly CablePlan[]): ReadonlyMap<string, readonly CableEnd[]> => {
     const ends = cables.flatMap(({ a, b }, cable): CableEnd[] => [
@@ -45,15 +41,14 @@ export const cableEndsByNode = indexed(
   },
 );
 
-/** One direction of the cables between two partitions: the least delay of a cause to its effect. */
+/** The least delay of a cause to its effect. */
 export interface Crossing {
-  /** Places of the partitions in their list. */
   readonly from: number;
   readonly to: number;
   readonly delayPs: Time;
 }
 
-/** Each direction of the cables between different partitions, which are numbered in the order of their list. */
+/** Partitions have numbers in the order of their list. */
 function* directionsBetween(
   cables: readonly CablePlan[],
   partitions: ReadonlyArray<{ readonly nodes: readonly string[] }>,
@@ -67,7 +62,7 @@ function* directionsBetween(
   }
 }
 
-/** All directions of the cables between different partitions; several between two count as one. */
+/** Several cables between two partitions count as one. */
 export function crossings(
   plan: RackPlan,
   partitions: ReadonlyArray<{ readonly nodes: readonly string[] }>,
@@ -81,7 +76,6 @@ export function crossings(
   return [...least.values()];
 }
 
-/** The other partitions that each partition has a cable to. */
 export function neighboursOf(
   { cables }: Pick<RackPlan, "cables">,
   partitions: ReadonlyArray<{ readonly name: string; readonly nodes: readonly string[] }>,
@@ -93,7 +87,6 @@ export function neighboursOf(
   return neighbours;
 }
 
-/** The direction of a cable that ends at `far`. */
 export function linkTo(plan: RackPlan, cable: CablePlan, far: Endpoint): Link {
   return createLink({
     latencyPs: cable.latencyPs,
@@ -105,9 +98,8 @@ export function linkTo(plan: RackPlan, cable: CablePlan, far: Endpoint): Link {
 }
 
 /**
- * Minimum time from any cause at `near` to its effect at `far`: processing, serialisation, latency.
- * It is the lookahead of the clock, and the time after which `far` detects that `near` lost or got
- * power: so a process may die at its very next event, and no peer has run past the notice.
+ * The lookahead of the clock, and the time after which `far` detects that `near` lost or got power:
+ * a process may die at its very next event, and no peer has run past the notice.
  */
 export function lookaheadPs(
   plan: RackPlan,

@@ -1,18 +1,15 @@
 /**
- * The least delay from a cause in one partition to its effect in another: the shortest way over the
- * cables between them. A matrix of all pairs would dominate a large rack's memory, so the graph is split:
- * **chains** hang from a partition outside of them, as a host behind its RNIC hangs from a switch; the rest
- * is the **core**, a rack's switches. Only the core has a matrix. The only way between two chains leads
- * through the partitions that they hang from.
+ * The least delay from a cause in one partition to its effect in another. A matrix of all pairs
+ * would dominate a large rack's memory, so only the **core**, a rack's switches, has one.
+ * **Chains** hang from a partition of the core, as a host behind its RNIC from a switch, and all
+ * ways between chains lead through it.
  */
 import { Deadlines } from "../../base/deadlines.ts";
 import { NEVER, type Time } from "../../base/time.ts";
 import { type Crossing, crossings } from "./cabling.ts";
 import type { RackPlan } from "./plan.ts";
 
-/** Consecutive partitions behind one of the core, from there outward. */
 export interface Chain {
-  /** Place of the core partition in {@link Distances.cores}. */
   readonly core: number;
   readonly members: readonly number[];
 }
@@ -25,16 +22,10 @@ export class Distances {
   readonly chainOf: Int32Array;
   /** By partition: the place in {@link cores} of itself, or of its chain's core partition. */
   readonly coreOf: Int32Array;
-  /** By partition: delay to that core partition, and from it. */
   readonly up: Float64Array;
   readonly down: Float64Array;
-  /** From one core partition (row) to another (column), by place in {@link cores}. */
   readonly #across: Float64Array;
 
-  /**
-   * @param count of partitions, which are numbered from 0.
-   * @param crossings both directions of each cable.
-   */
   constructor(count: number, crossings: readonly Crossing[]) {
     this.count = count;
     const ways = waysOf(count, crossings);
@@ -61,7 +52,6 @@ export class Distances {
     return up + this.across(this.coreOf[from]!, this.coreOf[to]!) + down;
   }
 
-  /** Between two core partitions, by place in {@link cores}. */
   across(from: number, to: number): Time {
     return this.#across[from * this.cores.length + to]!;
   }
@@ -90,7 +80,6 @@ export class Distances {
   }
 }
 
-/** The least delay from any partition, by name, to one. */
 export function delaysTo(
   partition: string,
   of: {
@@ -107,7 +96,6 @@ export function delaysTo(
   return (from) => distances.between(index.get(from)!, to);
 }
 
-/** By partition: the delay to each neighbour. */
 type Ways = ReadonlyArray<ReadonlyMap<number, Time>>;
 
 function waysOf(count: number, crossings: readonly Crossing[]): Ways {
@@ -119,15 +107,13 @@ function waysOf(count: number, crossings: readonly Crossing[]): Ways {
 }
 
 interface Stripped {
-  /** By partition: the one that it hangs from. */
   readonly parents: Int32Array;
-  /** By partition: 1 if it is part of a chain. */
   readonly isHung: Uint8Array;
 }
 
 /**
- * Removes partitions with one remaining neighbour, and with at most one that hangs from them: the
- * removed ones form chains, and a partition from which several hang stays.
+ * Removes partitions with one remaining neighbour and at most one that hangs from them: they form
+ * chains.
  */
 function strip(ways: Ways): Stripped {
   const parents = new Int32Array(ways.length).fill(-1);
@@ -148,8 +134,7 @@ function strip(ways: Ways): Stripped {
 }
 
 /**
- * Shortest ways between all core partitions: none leads through a chain. Dijkstra's algorithm from
- * each.
+ * Dijkstra's algorithm from each core partition: no shortest way between two leads through a chain.
  */
 function acrossCore(
   cores: readonly number[],

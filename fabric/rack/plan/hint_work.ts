@@ -1,16 +1,16 @@
 /**
- * The work that hints cause (001_ [0114]): its pieces, the places in which each may be done, and its
- * cost there. A place that cannot do a piece gives the reason. Where a scenario names no place, the
- * RNIC's hardware does the work in no time beyond the receiving and sending modules, its firmware and
- * the driver request pages, and the OS brings them.
+ * The work that hints cause (001_ [0114]): its pieces, the places in which each may be done, and
+ * its cost there. Without a place in the scenario, the RNIC's hardware does the work in no time
+ * beyond the receiving and sending modules, its firmware and the driver request pages, and the OS
+ * brings them.
  *
  *   [table]   a published measurement
  *   [derived] arithmetic on such measurements or on the profile's constants, shown
  *   [choice]  no measurement available: the chosen value and its reason
  *
- * Sources: SplitX = Landau et al., SplitX: Split Guest/Hypervisor Execution on Multi-Core, of which the
- * beginning could be opened; profile = `profile.ts`, whose `pageFaultPs` is the RNIC's share of a
- * measured page fault.
+ * Sources: SplitX = Landau et al., SplitX: Split Guest/Hypervisor Execution on Multi-Core, of which
+ * the beginning could be opened; profile = `profile.ts`, whose `pageFaultPs` is the RNIC's share of
+ * a measured page fault.
  */
 import type { HINT_JOBS } from "../../wire/host_bus/rnic_command.ts";
 import { PS_PER_NS, type Time } from "../../base/time.ts";
@@ -25,11 +25,10 @@ export const WORK_PLACES = [
 ] as const;
 export type WorkPlace = typeof WORK_PLACES[number];
 
-/** Places on a core of the host: the card notifies them by an event, they answer by a command. */
+/** The card notifies a core by an event, the core answers by a command. */
 const ON_CORES = ["driver", "os", "hypervisor"] as const satisfies readonly WorkPlace[];
 export type CorePlace = typeof ON_CORES[number];
 
-/** Pieces in sequence; each is done in the place of the one before or nearer to the kernel. */
 export const WORK_JOBS = {
   /** Responder: parses a hint, and decides on its preparation (H-20). */
   prepare: ["parse", "check", "decide"],
@@ -40,7 +39,7 @@ export const WORK_JOBS = {
 } as const satisfies Readonly<Record<WorkJob, readonly string[]>>;
 export type WorkJob = typeof HINT_JOBS[number];
 
-/** Pieces of a job, pre-emptive actions of the RNIC (H-21), and work for a page. */
+/** Pieces of a job, the RNIC's pre-emptive actions (H-21), and work for a page. */
 export const WORK_PIECES = [
   ...WORK_JOBS.prepare,
   "context",
@@ -55,14 +54,12 @@ export const WORK_PIECES = [
 ] as const;
 export type WorkPiece = typeof WORK_PIECES[number];
 
-/** A scenario's choice; absent pieces are done as without the table. */
+/** Absent pieces are done as without the table. */
 export type HintWork = Readonly<Partial<Record<WorkPiece, WorkPlace>>>;
 
-/** A piece's time in a place; elements are elements of a hint, or pages. */
 export interface WorkCost {
   readonly oncePs: Time;
   readonly elementPs: Time;
-  /** How often the piece crosses the bus, by messages of its own. */
   readonly crossings: number;
   readonly source: string;
 }
@@ -70,8 +67,8 @@ export interface WorkCost {
 const NS = PS_PER_NS;
 
 /**
- * [choice] A step of the scheduling module, 30 ns in the profile, for each piece of a hint; further
- * elements follow at 5 ns, two cycles of a chip at some 400 MHz.
+ * [choice] A step of the scheduling module, 30 ns in the profile; further elements follow at 5 ns,
+ * two cycles of a chip at some 400 MHz.
  */
 const STEP = {
   oncePs: 30 * NS,
@@ -82,8 +79,8 @@ const STEP = {
 } as const satisfies WorkCost;
 
 /**
- * [choice] A fifth of the firmware's 1 us for a command (profile, NSDI'20): it parses no mailbox
- * and writes no reply, on the same processor.
+ * [choice] A fifth of the firmware's 1 us for a command (profile, NSDI'20): no mailbox is parsed
+ * and no reply written.
  */
 function ofFirmware(once: number, element: number): WorkCost {
   return {
@@ -100,26 +97,24 @@ function ofCore(element: number, source: string): WorkCost {
 }
 
 /**
- * [table] SplitX: the direct cost of an exit is 2 000 cycles at 2.93 GHz, so 683 ns; the additional
- * cost in caches depends on the program, and is not modelled.
+ * [table] SplitX: an exit's direct cost is 2 000 cycles at 2.93 GHz, so 683 ns; its cost in caches
+ * depends on the program, and is not modelled.
  */
 export const EXIT_PS: Time = 683 * NS;
 /**
- * Exits for an event to a core, and for the command that answers it: [choice] two for an interrupt,
- * one as it arrives and one as the guest ends it, and one for the doorbell of the command.
+ * Exits of a guest. [choice] Two for an interrupt, as it arrives and as the guest ends it; one for
+ * the command's doorbell.
  */
 export const EXITS = { event: 2, command: 1 } as const;
 
-/** [derived] Writing an entry: a look at the table, 81 ns (MLC), and a store that is flushed, 62 ns (FAST'20). */
+/** [derived] A look at the table, 81 ns (MLC), and a flushed store, 62 ns (FAST'20). */
 const ENTRY_PS: Time = 143 * NS;
 
 const NO_CORE_READS_CARD = "the chip's cache is out of a core's reach";
 const NO_PAGES = "pages are the kernel's, or the hypervisor's behind it";
 const NO_IOMMU_WORK = "an IOMMU translates, and asks for pages: it knows no hints";
 
-/**
- * [choice]s of a core's time for an element, the same in a driver, the kernel or a guest's driver.
- */
+/** [choice]s of an element's time, the same in a driver, the kernel or a guest's driver. */
 function onCores(element: number, source: string): Record<CorePlace, WorkCost> {
   const cost = ofCore(element, source);
   return {
@@ -129,7 +124,6 @@ function onCores(element: number, source: string): Record<CorePlace, WorkCost> {
   };
 }
 
-/** Each piece in each place: its cost, or the reason why it cannot be done there. */
 export const WORK: Readonly<Record<WorkPiece, Readonly<Record<WorkPlace, WorkCost | string>>>> = {
   parse: {
     hardware: STEP,
@@ -293,11 +287,10 @@ function all(pieces: readonly WorkPiece[], place: WorkPlace): HintWork {
 export const WORK_PRESETS = {
   /** A chip's maximum; it notifies the driver itself of missing pages. */
   hardware: { ...all([...CARD_WORK, ...WORK_JOBS.announce], "hardware"), request: "hardware" },
-  /** The RNIC's processor does the work; page requests are mlx5's. */
   firmware: { ...all([...CARD_WORK, ...WORK_JOBS.announce], "firmware"), request: "firmware" },
   /**
    * As `hardware`, but pages and translations by ATS and PRI, past the driver. The IOMMU walks the
-   * kernel's own table (SVA), so no page is mapped a second time.
+   * kernel's own table (SVA), so no page is mapped twice.
    */
   iommu: {
     ...all([...CARD_WORK, ...WORK_JOBS.announce], "hardware"),
@@ -311,7 +304,6 @@ export const WORK_PRESETS = {
     request: "driver",
     translate: "driver",
   },
-  /** As `driver`, in a guest whose memory the hypervisor backs. */
   hypervisor: {
     ...all(CARD_WORK, "hardware"),
     ...all(WORK_JOBS.prepare, "hypervisor"),
@@ -323,28 +315,24 @@ export const WORK_PRESETS = {
 export type WorkPreset = keyof typeof WORK_PRESETS;
 export const WORK_PRESET_NAMES = Object.keys(WORK_PRESETS) as WorkPreset[];
 
-/** Whether the place is a core's. */
 export function isOnCore(place: WorkPlace): place is CorePlace {
   return (ON_CORES as readonly WorkPlace[]).includes(place);
 }
 
-/**
- * @returns the cost of a piece in the plan's place, in ps; undefined where it is as without the
- * table.
- */
+/** The cost in the plan's place; undefined where it is as without the table. */
 export function costOf(work: HintWork, piece: WorkPiece): WorkCost | undefined {
   const place = work[piece];
   const cost = place && WORK[piece][place];
   return typeof cost === "object" ? cost : undefined;
 }
 
-/** Time of a piece for `elements` elements, in ps; 0 where it is as without the table. */
+/** In ps; 0 where it is as without the table. */
 export function workPs(work: HintWork, piece: WorkPiece, elements: number): Time {
   const cost = costOf(work, piece);
   return cost === undefined ? 0 : cost.oncePs + elements * cost.elementPs;
 }
 
-/** The first piece of a plan that cannot be in its place, with the reason; undefined if all can. */
+/** The first piece that cannot be in its place; undefined if all can. */
 export function refuseWork(
   work: HintWork,
   host: { readonly hasIommu: boolean; readonly isInPackets: boolean },
@@ -401,7 +389,6 @@ function refusePages(
   return undefined;
 }
 
-/** A hint within another packet is made by that packet's maker. */
 function refuseRide(
   work: HintWork,
   { isInPackets }: { readonly isInPackets: boolean },

@@ -1,52 +1,55 @@
 /**
- * Cable faults as plain data, in plans and in orders to a running rack. `fabric/link/fault.ts`
- * executes them; `link_faults.ts` reads them from a scenario.
+ * Cable faults as plain data. `fabric/link/fault.ts` executes them; `link_faults.ts` reads them
+ * from a scenario.
  */
+import {
+  type Check,
+  count,
+  isCount,
+  oneOf,
+  shaped,
+  text,
+} from "../../wire/host_bus/rnic_command_shape.ts";
 import { OPCODE_ROWS } from "../../wire/roce/opcode.ts";
 import type { Time } from "../../base/time.ts";
 
 export const IMPAIRMENTS = ["loss", "corrupt", "duplicate", "reorder", "delay"] as const;
-/** Limit of later frames that may overtake a reordered one. */
 export const OVERTAKEN_MAX = 1_000;
 export type Impairment = typeof IMPAIRMENTS[number];
 
-/** A cable's direction: away from its end `a`, away from its end `b`, or both directions. */
 export type LinkDirection = "a" | "b" | "both";
 
-/** One fault of a cable, or the end of all earlier ones. It strikes as frames are sent. */
+/** One fault, or the end of all earlier ones. It strikes as frames are sent. */
 export interface LinkFaultPlan {
-  /** Unique in the run: it is part of its random streams' names, of event keys and of reports. */
+  /** Unique in the run: part of random streams' names, event keys and reports. */
   readonly id: number;
   readonly action: Impairment | "cut" | "heal";
   readonly cable: number;
   readonly direction: LinkDirection;
   readonly at: Time;
-  /** Up to this instant, exclusive; absent: until the end, or until a heal. */
+  /** Exclusive; absent: until the end, or until a heal. */
   readonly until?: Time;
-  /** The share of matching frames that it affects; absent: all. */
+  /** Of matching frames; absent: all. */
   readonly share?: number;
-  /** Only the nth matching frame, counted from 1 in each direction. */
+  /** Only the nth matching frame, from 1 in each direction. */
   readonly nth?: number;
-  /** Maximum number of affected frames in each direction. */
   readonly count?: number;
   /** `corrupt`: the damaged payload has a valid ICRC, so that no receiver detects it (V-08). */
   readonly sealed?: true;
-  /** Only packets of these opcodes (see {@link opcodesOf}). */
   readonly only?: string;
-  /** `delay`: the added delay, and the maximum of a random addition to it. */
+  /** `delay`: the added delay; `jitterPs` is the maximum of a random addition. */
   readonly delayPs?: Time;
   readonly jitterPs?: Time;
-  /** `reorder`: the number of later frames that overtake the frame; `holdPs` limits its wait. */
+  /** `reorder`: how many later frames overtake it; `holdPs` limits its wait. */
   readonly overtakenBy?: number;
   readonly holdPs?: Time;
 }
 
-/** Words for several opcodes, besides prefixes of their names. */
 export const PACKET_CLASSES = ["request", "response", "notice"] as const;
 
 /**
- * The opcodes that a text denotes: a name (`RC ACKNOWLEDGE`), a common prefix of several (`RC RDMA
- * WRITE`, `VENDOR`), or one of {@link PACKET_CLASSES}. Empty for an unknown text.
+ * A name (`RC ACKNOWLEDGE`), a common prefix of several (`RC RDMA WRITE`, `VENDOR`), or one of
+ * {@link PACKET_CLASSES}. Empty for an unknown text.
  */
 export function opcodesOf(text: string): number[] {
   return OPCODE_ROWS.filter(({ name, direction }) =>
@@ -54,7 +57,7 @@ export function opcodesOf(text: string): number[] {
   ).map(({ code }) => code);
 }
 
-/** The frames that a fault affects, as text: `1% of RC ACKNOWLEDGE`, `number 5`, `all`. */
+/** `1% of RC ACKNOWLEDGE`, `number 5`, `all`. */
 export function framesText({ share, nth, only }: LinkFaultPlan): string {
   const taken = share !== undefined
     ? `${Number((share * 100).toFixed(6))}%`
@@ -64,19 +67,17 @@ export function framesText({ share, nth, only }: LinkFaultPlan): string {
   return only === undefined ? taken : `${taken} of ${only}`;
 }
 
-/** Counters of a cable fault: one row per fault and direction. */
 export interface LinkFaultCount {
   readonly fault: number;
   /** `a-rnic->tor`. */
   readonly direction: string;
-  /** Frames that it could have affected, and those that it did. */
   readonly seen: number;
   readonly hit: number;
 }
 
 /**
- * The reason why a fault cannot be added to the existing ones, in any order of time: a cable is cut
- * at most once at a time, and only an existing fault can be healed.
+ * Why a fault cannot be added to the existing ones, in any order of time: a cable is cut at most
+ * once at a time, and only an existing fault can be healed.
  */
 export function refuseLinkFault(
   known: readonly LinkFaultPlan[],
@@ -133,13 +134,13 @@ function covers(x: LinkDirection, y: LinkDirection): boolean {
   return x === "both" || x === y;
 }
 
-/** A fault in an order to a running rack: without `at` it takes effect as soon as possible. */
+/** In an order to a running rack: without `at` it takes effect as soon as possible. */
 export interface LinkFaultRequest extends Omit<LinkFaultPlan, "id" | "at"> {
   readonly at?: Time;
   readonly forPs?: Time;
 }
 
-/** The fault of a request, from `at` on; undefined if it would end before it begins. */
+/** Undefined if the fault would end before it begins. */
 export function checkedLinkFault(
   { forPs, ...request }: LinkFaultRequest,
   { id, at }: { readonly id: number; readonly at: Time },
@@ -149,45 +150,34 @@ export function checkedLinkFault(
   return { ...request, id, at, ...(until !== undefined && { until }) };
 }
 
-type Check = (value: unknown) => boolean;
-const isCount: Check = (value) => Number.isSafeInteger(value) && (value as number) >= 0;
-const isAtLeastOne: Check = (value) => isCount(value) && value !== 0;
+const isAtLeastOne: Check<number> = (value): value is number => isCount(value) && value > 0;
+const isShare: Check<number> = (value): value is number =>
+  typeof value === "number" && value > 0 && value <= 1;
+const isOpcodes: Check<string> = (value): value is string =>
+  text(value) && opcodesOf(value).length > 0;
 
-const MEMBERS: Readonly<Record<string, Check>> = {
-  action: (value) => [...IMPAIRMENTS, "cut", "heal"].some((action) => action === value),
-  cable: isCount,
-  direction: (value) => value === "a" || value === "b" || value === "both",
-  at: isCount,
-  until: isCount,
-  forPs: isAtLeastOne,
-  share: (value) => typeof value === "number" && value > 0 && value <= 1,
-  nth: isAtLeastOne,
-  count: isAtLeastOne,
-  sealed: (value) => value === true,
-  only: (value) => typeof value === "string" && opcodesOf(value).length > 0,
-  delayPs: isCount,
-  jitterPs: isCount,
-  overtakenBy: isAtLeastOne,
-  holdPs: isAtLeastOne,
-};
-const REQUIRED = ["action", "cable", "direction"] as const;
-
-function hasShape(value: unknown, extra: readonly string[]): boolean {
-  if (typeof value !== "object" || value === null || Array.isArray(value)) return false;
-  const given = value as Readonly<Record<string, unknown>>;
-  return [...REQUIRED, ...extra].every((key) => given[key] !== undefined) &&
-    Object.entries(given).every(([key, member]) =>
-      key === "id" ? extra.includes("id") && isCount(member) : MEMBERS[key]?.(member) === true
-    );
-}
+const TERMS = {
+  action: oneOf(...IMPAIRMENTS, "cut", "heal"),
+  cable: count,
+  direction: oneOf("a", "b", "both"),
+  until: { optional: count },
+  share: { optional: isShare },
+  nth: { optional: isAtLeastOne },
+  count: { optional: isAtLeastOne },
+  sealed: { optional: oneOf(true) },
+  only: { optional: isOpcodes },
+  delayPs: { optional: count },
+  jitterPs: { optional: count },
+  overtakenBy: { optional: isAtLeastOne },
+  holdPs: { optional: isAtLeastOne },
+} as const;
 
 /** True where the value from the bus is a valid request. */
-export function isLinkFaultRequest(value: unknown): value is LinkFaultRequest {
-  return hasShape(value, []);
-}
+export const isLinkFaultRequest: Check<LinkFaultRequest> = shaped({
+  ...TERMS,
+  at: { optional: count },
+  forPs: { optional: isAtLeastOne },
+});
 
 /** True where the value is a valid fault of a plan. */
-export function isLinkFaultPlan(value: unknown): value is LinkFaultPlan {
-  return hasShape(value, ["id", "at"]) &&
-    (value as { readonly forPs?: unknown }).forPs === undefined;
-}
+export const isLinkFaultPlan: Check<LinkFaultPlan> = shaped({ ...TERMS, id: count, at: count });

@@ -1,47 +1,39 @@
-/** Names of the rack's devices, and of objects in SCM. The scenario names hosts. */
-
-/** RNICs of one host: a choice, as many as the PCIe slots of a server with two sockets. */
+/** A choice: the PCIe slots of a server with two sockets. */
 export const MAX_RNICS = 8;
 
-/** Suffix of a host's first RNIC; further ones are counted from 2: `a-rnic`, `a-rnic2` … */
+/** Further RNICs are counted from 2: `a-rnic`, `a-rnic2` … */
 const RNIC_SUFFIX = "-rnic";
 
-/** The switch of a star. */
 export const SWITCH_NAME = "tor";
 
-/** @param index of the host's RNIC, from 0, which has no number. */
 export function rnicName(host: string, index = 0): string {
   return index === 0 ? `${host}${RNIC_SUFFIX}` : `${host}${RNIC_SUFFIX}${index + 1}`;
 }
 
-/** The names of a host's RNICs, in their order. */
 export function rnicNames(host: string, count: number): string[] {
   return Array.from({ length: count }, (_, index) => rnicName(host, index));
 }
 
 const RNIC_NAME = /^(.+)-rnic([2-9]|[1-9]\d)?$/;
 
-/** The host of the RNIC with this name; undefined if the name is no RNIC's. */
+/** Undefined if the name is no RNIC's. */
 export function hostOfRnic(node: string): string | undefined {
   return RNIC_NAME.exec(node)?.[1];
 }
 
-/** Index of the RNIC with this name on its host, from 0; undefined if the name is no RNIC's. */
+/** From 0; undefined if the name is no RNIC's. */
 export function indexOfRnic(node: string): number | undefined {
   const found = RNIC_NAME.exec(node);
   return found === null ? undefined : Number(found[2] ?? 1) - 1;
 }
 
-/** The machine of a host or an RNIC, by the host's name; any other name is its own. */
 export function machineOf(node: string): string {
   return hostOfRnic(node) ?? node;
 }
 
-/** The expectation in place of a name that an RNIC could have. */
 export const NO_RNIC =
   `a name that does not end in ${RNIC_SUFFIX}, ${RNIC_SUFFIX}2 and so on, as RNICs' names do`;
 
-/** Switches of a leaf–spine network, numbered from 0 in the plan and from 1 in their names. */
 export function leafName(leaf: number): string {
   return `leaf${leaf + 1}`;
 }
@@ -50,10 +42,7 @@ export function spineName(spine: number): string {
   return `spine${spine + 1}`;
 }
 
-/**
- * Switches of a fat tree, numbered likewise; edge and aggregation switches are counted through all
- * pods.
- */
+/** Counted through all pods. */
 export function edgeName(edge: number): string {
   return `edge${edge + 1}`;
 }
@@ -66,21 +55,19 @@ export function coreName(core: number): string {
   return `core${core + 1}`;
 }
 
-/** Whether a switch has hosts, by its name: a leaf, or an edge switch of a fat tree. */
+/** A leaf, or an edge switch of a fat tree: it has hosts. */
 export function isLeafName(name: string): boolean {
   return /^(leaf|edge)\d+$/.test(name);
 }
 
 const HOST_BITS = 16;
 
-/**
- * Maximum of hosts with one RNIC each: all addresses of the subnet but its first and its last one.
- */
+/** All addresses of the subnet but its first and its last one. */
 export const MAX_HOSTS = 2 ** HOST_BITS - 2;
 
 /**
  * `h08..h11` denotes h08, h09, h10 and h11, `h1..h4-rnic2` the second RNIC of each; any other text,
- * including a range of more than `MAX_HOSTS`, is one name, valid or not.
+ * and a range of more than `MAX_HOSTS`, is one name.
  */
 export function namesInRange(text: string): string[] {
   const range = /^(.*?)(\d{1,5})\.\.(.*?)(\d{1,5})(-rnic\d{0,2})?$/.exec(text);
@@ -94,7 +81,7 @@ export function namesInRange(text: string): string[] {
   );
 }
 
-/** The expectation in place of a text that looks like a range; undefined for any other. */
+/** For a text that looks like a range; else undefined. */
 export function rangeExpected(text: string, place: "one" | "many"): string | undefined {
   if (!text.includes("..")) return undefined;
   return place === "one"
@@ -102,13 +89,12 @@ export function rangeExpected(text: string, place: "one" | "many"): string | und
     : "a range of names from the lower number to the higher, like s1..s4";
 }
 
-/** Bytes of an object's name in the directory of a host's SCM. */
 export const OBJECT_NAME_BYTES_MAX = 96;
 
 export const OBJECT_NAME_EXPECTED =
   `1 to ${OBJECT_NAME_BYTES_MAX} bytes without control characters, and not "." or ".."`;
 
-/** False for names that no entry holds, or that have a meaning for a file system or a terminal. */
+/** False for names that no entry holds, or that mean something to a file system or a terminal. */
 export function isObjectName(name: string): boolean {
   const { length } = new TextEncoder().encode(name);
   // deno-lint-ignore no-control-regex

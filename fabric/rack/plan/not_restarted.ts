@@ -1,19 +1,15 @@
-/**
- * Warnings of programs that do not run again after their host's power failure, as the scenario does
- * not ask for it.
- */
+/** Warnings of programs that do not run again after their host's power failure. */
 import { formatTime } from "../../base/time.ts";
 import type { RackPlan } from "./plan.ts";
 
-/** A possible surprise for a reader of the run. */
 export interface PlanWarning {
   readonly node: string;
   readonly text: string;
 }
 
 /**
- * One for each program without `restart: true` on a host that the scenario starts again.
- * @returns in the order of the plan's nodes and programs.
+ * One for each program without `restart: true` on a host that the scenario starts again, in the
+ * plan's order.
  */
 export function notRestarted({ nodes, faults }: Pick<RackPlan, "nodes" | "faults">): PlanWarning[] {
   return nodes.flatMap((node): PlanWarning[] => {

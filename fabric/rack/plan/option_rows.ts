@@ -1,13 +1,13 @@
 /**
- * The user's options, one row each. The readers of scenarios, command lines, orders and tests, the forms of
- * the page and the tables of READMEs are derived from them. Without zod, which is too large for a page.
+ * The user's options, one row each: the readers of scenarios, command lines, orders and tests, the
+ * page's forms and the READMEs' tables are derived from them. Without zod, too large for a page.
  */
 import { formatExact, parseTime } from "../../base/time.ts";
 import { isWhole, wholeText } from "../../base/whole_number.ts";
-import { listOf, oneOf } from "./problem.ts";
+import { listOf, oneOf, type OptionNames } from "./problem.ts";
 import { formatSize, parseSize } from "./units.ts";
 
-/** The values of an option. Those of `size` are bytes, of `time` ps of virtual time, of `wall-time` ms. */
+/** Values of `size` are bytes, of `time` ps of virtual time, of `wall-time` ms. */
 export type ValueKind =
   | {
     readonly type: "whole" | "size";
@@ -18,13 +18,11 @@ export type ValueKind =
   | { readonly type: "time" | "wall-time" }
   | { readonly type: "switch" }
   | { readonly type: "word"; readonly words: readonly string[] }
-  /** A host by its name, or a word in its place. */
   | { readonly type: "host"; readonly words: readonly string[] };
 
 export type OptionRow = ValueKind & {
-  /** Its meaning, for people. */
   readonly what: string;
-  /** Default value; absent: another rule decides. */
+  /** Absent: another rule decides. */
   readonly normal?: number;
   /** On a page; by default its name. */
   readonly label?: string;
@@ -44,27 +42,20 @@ export type ValuesOf<Table extends OptionTable> = {
   readonly [Name in keyof Table]?: ValueOf<Table[Name]>;
 };
 
-/** Limit of a device's name in every place. */
 export const NAME_LETTERS_MAX = 200;
 const WALL_UNITS: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000 };
 
-/**
- * Up to this many words are listed whole, without a choice of the nearest; a placeholder has room
- * for them.
- */
+/** Up to this many words are listed whole, without the nearest; a placeholder has room for them. */
 export const WORDS_LISTED = 3;
 
-/** Reads `90s`, `2.5h`. @returns whole ms, at least one, or undefined. */
+/** Reads `90s`, `2.5h`: whole ms, at least one, or undefined. */
 function parseWallTime(text: string): number | undefined {
   const [, number, unit] = /^(\d+(?:\.\d+)?)(ms|s|m|h)$/.exec(text) ?? [];
   const ms = Math.round(Number(number) * (WALL_UNITS[unit ?? ""] ?? NaN));
   return isWhole(ms, { least: 1, most: Number.MAX_SAFE_INTEGER }) ? ms : undefined;
 }
 
-/**
- * Reads a value of a scenario or a test: `4096` or `"4KiB"`, `"40us"`.
- * @returns undefined if it is invalid.
- */
+/** Of a scenario or a test: `4096` or `"4KiB"`, `"40us"`. Undefined if invalid. */
 export function readValue<Kind extends ValueKind>(
   kind: Kind,
   value: unknown,
@@ -93,7 +84,7 @@ function valueOf(kind: ValueKind, value: unknown): unknown {
   }
 }
 
-/** Reads a value typed on a command line or in a form. @returns undefined if it is invalid. */
+/** Of a command line or a form. Undefined if invalid. */
 export function readTyped<Kind extends ValueKind>(
   kind: Kind,
   text: string,
@@ -102,7 +93,7 @@ export function readTyped<Kind extends ValueKind>(
   return readValue(kind, /^-?\d+$/.test(text) ? Number(text) : NaN);
 }
 
-/** The expectation in place of an invalid value; for a word, the nearest one, if any. */
+/** In place of an invalid value; for a word, the nearest one, if any. */
 export function expectedOf(kind: ValueKind, found?: unknown): string {
   switch (kind.type) {
     case "whole":
@@ -126,7 +117,6 @@ export function expectedOf(kind: ValueKind, found?: unknown): string {
   }
 }
 
-/** `a size from 8 B to 1 MiB, like 4KiB`. */
 function sizeText(
   { least, most, multipleOf = 1 }: {
     readonly least: number;
@@ -139,7 +129,6 @@ function sizeText(
   return `a size from ${formatSize(least)} to ${formatSize(most)}${steps}, like ${like}`;
 }
 
-/** Its meaning, limits and default. */
 export function helpOf(row: OptionRow): string {
   const limits = limitsText(row);
   const normal = row.normal === undefined ? "" : `${normalText(row)} unless given`;
@@ -147,7 +136,6 @@ export function helpOf(row: OptionRow): string {
   return more === "" ? row.what : `${row.what} (${more})`;
 }
 
-/** `1 to 256`, `8 B to 1 MiB`, words; empty without a limit. */
 function limitsText(kind: ValueKind): string {
   if (kind.type === "word") return kind.words.join(", ");
   if (kind.type === "size") return `${formatSize(kind.least)} to ${formatSize(kind.most)}`;
@@ -155,7 +143,7 @@ function limitsText(kind: ValueKind): string {
   return `${kind.least} to ${kind.most}`;
 }
 
-/** The default, as typed. */
+/** As typed. */
 export function normalText({ type, normal = NaN }: OptionRow): string {
   if (type === "time") return formatExact(normal);
   if (type !== "wall-time") return String(normal);
@@ -163,7 +151,6 @@ export function normalText({ type, normal = NaN }: OptionRow): string {
   return `${normal / ms}${unit}`;
 }
 
-/** The options of a table that an object has. */
 export function valuesIn<Table extends OptionTable>(
   table: Table,
   given: { readonly [Name in keyof Table]?: ValueOf<Table[Name]> | undefined },
@@ -178,15 +165,21 @@ type Renamed<Name extends string, Row> = Row extends { readonly type: "time" } ?
   : Row extends { readonly type: "wall-time" } ? `${Name}Ms`
   : Name;
 
-/** The members of an order for the options of a table. */
 export type OrderOf<Table extends OptionTable> = {
   readonly [Name in keyof Table & string as Renamed<Name, Table[Name]>]?: ValueOf<Table[Name]>;
 };
 
 /** An option's name in an order: JSON has no units, so the name has them. */
-export function orderName(name: string, { type }: ValueKind): string {
+export function orderName(name: string, { type }: { readonly type: string }): string {
   return type === "time" ? `${name}Ps` : type === "wall-time" ? `${name}Ms` : name;
 }
+
+/** In refusals of an order. `pack`, which no table has, is its `packing`. */
+export const ORDER_NAMES: OptionNames = (option, kind = { type: "word" }) =>
+  option === "pack" ? "packing" : orderName(option, kind);
+
+/** In refusals of a test, whose `set` names words of a scenario as `--vary` does. */
+export const TEST_NAMES: OptionNames = (option) => option === "vary" ? "set" : option;
 
 /** The options of a table that an order gives. */
 export function fromOrder<Table extends OptionTable>(

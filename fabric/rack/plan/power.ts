@@ -1,16 +1,15 @@
 /**
- * The power state of nodes through scripted faults. A host process that is killed is a machine without
- * power, whose RNICs are held in reset; an RNIC that dies alone is a card failure, also in a host without power.
- * A power cycle of the machine restarts it, unless the scenario starts it by itself, before or after.
+ * The power state of nodes through scripted faults. A killed host's RNICs are held in reset; an
+ * RNIC that dies alone is a card failure, also in a host without power. A power cycle of the
+ * machine restarts it, unless the scenario starts it by itself.
  */
 import { hostOfRnic } from "./names.ts";
 import type { FaultPlan } from "./plan.ts";
 import { formatTime, PS_PER_MS, type Time } from "../../base/time.ts";
 
-/** A choice: time of the power failure after the begin of a shutdown without `within`. */
+/** A choice: from a shutdown without `within` to its power failure. */
 export const SHUTDOWN_PS = PS_PER_MS;
 
-/** A fault of power in a scenario. */
 export interface PowerFault extends FaultPlan {
   /** For a host's start: its dead cards stay dead. */
   readonly card?: "off";
@@ -18,24 +17,18 @@ export interface PowerFault extends FaultPlan {
   readonly shutDownAt?: Time;
 }
 
-/** The scenario's word for it. */
 export function wordOf({ action, shutDownAt }: PowerFault): "kill" | "start" | "shutdown" {
   return shutDownAt === undefined ? action : "shutdown";
 }
 
 export interface PowerTracker {
-  /**
-   * The reason why the fault cannot happen now, as a problem's found and expected; undefined if it
-   * can.
-   */
+  /** Why the fault cannot happen now; undefined if it can. */
   refusal(fault: PowerFault): { readonly found: string; readonly expected: string } | undefined;
-  /** Applies the fault. @returns the faults of single nodes that it consists of. */
+  /** @returns the faults of single nodes that it consists of. */
   apply(fault: PowerFault): FaultPlan[];
 }
 
-/** @param faults all faults of the run, in order of time. */
 export function createPowerTracker(faults: readonly PowerFault[]): PowerTracker {
-  /** The fault that killed each node without power. */
   const dead = new Map<string, FaultPlan>();
   const deadCards = (host: string) =>
     [...dead.keys()].filter((node) => hostOfRnic(node) === host).sort();

@@ -1,30 +1,42 @@
-/**
- * A refused input, in one shape for the whole product: its place, the value found, the expectation.
- */
+/** A refused input, in one shape for the whole product. */
 
 export interface Problem {
-  /** The file with the problem; absent for a command line, a request or a running rack. */
+  /** Absent for a command line, a request or a running rack. */
   readonly file?: string;
-  /** The line in the file, from 1; absent for the file as a whole. */
+  /** From 1; absent for the file as a whole. */
   readonly line?: number;
   readonly column?: number;
   /** `hosts.b.ddio`, `--pack`; empty for the file as a whole, or where {@link found} suffices. */
   readonly path: string;
   readonly found: string;
-  /** Empty where {@link found} suffices. */
   readonly expected: string;
 }
 
-/** A problem with its position in a file. */
 export type FileProblem = Problem & Required<Pick<Problem, "file" | "line" | "column">>;
+
+/** How options are called where they are given: `--from` on a command line, `from` in a test, `fromPs` in an order. */
+export type OptionNames = (option: string, kind?: { readonly type: string }) => string;
+
+type OptionProblem = Pick<Problem, "path" | "found"> & Partial<Pick<Problem, "expected">>;
+
+const COMMAND_NAMES: OptionNames = (option) => `--${option}`;
 
 /** The input is invalid: a scenario, a command line, a request, an order to a rack. */
 export class Refusal extends Error {
   override readonly name = "Refusal";
   readonly problems: readonly Problem[];
+  readonly #named: ((names: OptionNames) => Refusal) | undefined;
 
-  /** @param problems at least one; those in a file are sorted by position. */
-  constructor(problems: readonly Problem[], options?: ErrorOptions) {
+  /**
+   * @param problems at least one; those in a file are sorted by position.
+   * @param options.named the same with other names of options; absent: it names none.
+   */
+  constructor(
+    problems: readonly Problem[],
+    { named, ...options }: ErrorOptions & {
+      readonly named?: (names: OptionNames) => Refusal;
+    } = {},
+  ) {
     const place = ({ line = 0, column = 0 }: Problem) => [line, column] as const;
     const sorted = problems.toSorted((x, y) => {
       const [[line, column], [otherLine, otherColumn]] = [place(x), place(y)];
@@ -32,15 +44,35 @@ export class Refusal extends Error {
     });
     super(sorted.map(formatProblem).join("\n"), options);
     this.problems = sorted;
+    this.#named = named;
+  }
+
+  /** The same, said to those who call options otherwise than a command line does. */
+  inNames(names: OptionNames): Refusal {
+    return this.#named?.(names) ?? this;
   }
 }
 
-/** The refusal of one input that is not in a file. @param path see {@link Problem.path}. */
+/** The refusal of options: the place where they were given names them. @param problemsIn all that is wrong, in its names. */
+export function optionRefusal(
+  problemsIn: (named: OptionNames) => OptionProblem | readonly OptionProblem[],
+): Refusal {
+  const named = (names: OptionNames): Refusal => {
+    const problems = [problemsIn(names)].flat();
+    return new Refusal(problems.map((each) => ({ expected: "", ...each })), { named });
+  };
+  return named(COMMAND_NAMES);
+}
+
+/** The refusal of one input that is not in a file. @param path see {@link Problem.path}; a function: of an option. */
 export function refusal(
-  path: string,
+  path: string | ((named: OptionNames) => string),
   problem: { readonly found: string; readonly expected?: string; readonly cause?: unknown },
 ): Refusal {
   const { found, expected = "", ...options } = problem;
+  if (typeof path !== "string") {
+    return optionRefusal((named) => ({ path: path(named), found, expected }));
+  }
   return new Refusal([{ path, found, expected }], options);
 }
 
@@ -65,13 +97,11 @@ export function oneOf(words: readonly string[], found?: string): string {
   return near === undefined ? all : `${near} (${all})`;
 }
 
-/** `a`, `a or b`, `a, b or c`. */
 export function listOf(words: readonly string[]): string {
   if (words.length <= 1) return words.join("");
   return `${words.slice(0, -1).join(", ")} or ${words[words.length - 1]}`;
 }
 
-/** A value as text for a message. */
 export function showFound(value: unknown): string {
   if (value === undefined || value === null) return "nothing";
   if (Array.isArray(value)) return value.length === 0 ? "an empty list" : "a list";
@@ -80,7 +110,7 @@ export function showFound(value: unknown): string {
   return text.length <= 80 ? text : `${text.slice(0, 77)}…"`;
 }
 
-/** The most similar known word: at most a third of its letters differ, and never all. */
+/** At most a third of the letters differ, and never all. */
 export function nearest(word: string, known: readonly string[]): string | undefined {
   let best: string | undefined, bestDistance = Infinity;
   for (const candidate of known) {
@@ -91,7 +121,6 @@ export function nearest(word: string, known: readonly string[]): string | undefi
   return bestDistance <= Math.max(1, best.length / 3) ? best : undefined;
 }
 
-/** Insertions, deletions, replacements and swaps of neighbours between two words. */
 function editDistance(from: string, to: string): number {
   if (Math.abs(from.length - to.length) > 32) return Infinity;
   let before: number[] = [], previous = Array.from({ length: to.length + 1 }, (_, i) => i);

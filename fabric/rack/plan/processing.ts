@@ -1,8 +1,8 @@
-/** The minimum processing delay of a node, shared by the node and the lookahead. */
+/** Least processing delays, shared by nodes and lookahead, in ps. */
 import type { HostTiming, NodePlan, RnicTiming, SwitchPlan } from "./plan.ts";
 import type { Time } from "../../base/time.ts";
 
-/** The shorter delay of a host's outputs: an uncached store, the completion of a DMA read. */
+/** An uncached store, or the completion of a DMA read. */
 export function hostProcessingPs(timing: HostTiming): Time {
   return Math.min(timing.mmioPs, timing.dmaReadLlcPs);
 }
@@ -10,7 +10,7 @@ export function hostProcessingPs(timing: HostTiming): Time {
 /** How early an RNIC commits a frame to an idle transmitter. */
 export const COMMIT_AHEAD_PS: Time = 500_000;
 
-/** At least one module of an RNIC works before an output; the shortest delay of a module, in ps. */
+/** At least one module of an RNIC works before an output. */
 export function rnicProcessingPs(timing: RnicTiming): Time {
   return Math.min(
     timing.receivePs,
@@ -21,12 +21,10 @@ export function rnicProcessingPs(timing: RnicTiming): Time {
   );
 }
 
-/** A switch's forwarding latency, in ps. */
 export function switchProcessingPs(plan: SwitchPlan): Time {
   return plan.latencyPs;
 }
 
-/** Minimum time from a cause to an output of the node, in ps. */
 export function processingPs(node: NodePlan): Time {
   switch (node.kind) {
     case "host":
@@ -38,7 +36,6 @@ export function processingPs(node: NodePlan): Time {
   }
 }
 
-/** Whether the node acts on the head of a frame, so that its cables deliver heads. */
 export function actsOnHead(node: NodePlan): boolean {
   return node.kind === "switch" && node.config.mode === "cut-through";
 }

@@ -1,19 +1,18 @@
 /**
- * Device timings by name. A profile holds every duration and rate of a host, an RNIC, a switch and
- * the cables, each with its source:
+ * Device timings by name: every duration and rate of a host, an RNIC, a switch and the cables, with
+ * its source:
  *
  *   [table]   a published measurement
  *   [derived] arithmetic on such measurements, shown
  *   [choice]  no measurement available: the chosen value and its reason
  *
- * No value is tuned to influence a comparison between methods. `profile_test.ts` adds the parts up
- * and compares the sums with the measurements.
+ * No value is tuned to influence a comparison between methods.
  *
- * Sources: Neugebauer = Neugebauer et al., SIGCOMM'18, raw data (PCIe Gen3 x8, as the device sees it);
- * MLC = Intel Memory Latency Checker on Cascade Lake, FD.io CSIT; FAST'20 = Yang et al., fig. 2;
- * ATC'21 = Wei et al.; SoCC'20 = Kalia et al.; RPMA = Intel RPMA report 2021, fig. 1;
- * NSDI'20 = Yang et al.; NSDI'19 = Kalia et al.; Shen = Shen et al., 2023 (NP-RDMA); perftest = perftest
- * logs (ConnectX-3, -5; READs of one queue pair: -6, openucx/ucx issue 8852).
+ * Sources: Neugebauer = Neugebauer et al., SIGCOMM'18, raw data (PCIe Gen3 x8, as the device sees
+ * it); MLC = Intel Memory Latency Checker on Cascade Lake, FD.io CSIT; FAST'20 = Yang et al., fig.
+ * 2; ATC'21 = Wei et al.; SoCC'20 = Kalia et al.; RPMA = Intel RPMA report 2021, fig. 1; NSDI'20 =
+ * Yang et al.; NSDI'19 = Kalia et al.; Shen = Shen et al., 2023 (NP-RDMA); perftest = perftest logs
+ * (ConnectX-3, -5; READs of one queue pair: -6, openucx/ucx issue 8852).
  */
 import type { HostPlan, HostTiming, RnicPlan, RnicTiming, SwitchPlan } from "./plan.ts";
 import type { Time } from "../../base/time.ts";
@@ -22,7 +21,7 @@ export interface Profile {
   readonly host: HostTiming;
   readonly rnic: RnicTiming;
   readonly bus: { readonly latencyPs: Time; readonly bitsPerSecond: number };
-  /** The processor's coherent bus, and the host's timings that differ for cards attached to it. */
+  /** `host`: timings that differ for cards on the coherent bus. */
   readonly coherent: {
     readonly bus: { readonly latencyPs: Time; readonly bitsPerSecond: number };
     readonly host: Partial<HostTiming>;
@@ -91,8 +90,8 @@ export interface Profile {
  */
 const CLX_OPTANE_CX5: Profile = {
   host: {
-    // [choice] The model has no L1: this is the cost of any load that hits. MLC's 55.6 ns for a
-    // line that another core modified is the upper bound.
+    // [choice] Without an L1 this is the cost of any load that hits. Upper bound: MLC's 55.6 ns for
+    // a line that another core modified.
     llcHitPs: 20_000,
     // [table] MLC: DRAM idle, local.
     dramLoadPs: 81_000,
@@ -101,10 +100,10 @@ const CLX_OPTANE_CX5: Profile = {
     // [derived] FAST'20: store + clwb + fence of one line to Optane is 62 ns = store 5 + issue 5 +
     // fence 52. The split is a [choice]: the accepting iMC dominates.
     storePs: 5_000,
-    // [table] Intel, 64 and IA-32 Architectures Optimization Reference Manual, Skylake: 56 entries.
+    // [table] Intel, 64 and IA-32 Architectures Optimization Reference Manual, Skylake.
     storeBufferEntries: 56,
-    // [choice] No measurement available: from a store's execution to its retirement, some tens of
-    // cycles. A store stays longer only if earlier ones wait for their lines.
+    // [choice] From a store's execution to its retirement: some tens of cycles. A store stays
+    // longer only if earlier ones wait for their lines.
     storeBufferPs: 10_000,
     flushIssuePs: 5_000,
     fencePs: 52_000,
@@ -114,45 +113,45 @@ const CLX_OPTANE_CX5: Profile = {
     postPs: 40_000,
     pollPs: 10_000,
     mmioPs: 50_000,
-    // [choice] No measurement available. The lower end of Shen's minor fault with a driver's help,
-    // 3.5–5.7 µs, which also includes an interrupt, a driver and a thread wake-up.
+    // [choice] The lower end of Shen's minor fault with a driver's help, 3.5–5.7 µs, which also
+    // includes an interrupt, a driver and a thread wake-up.
     interruptPs: 3_500_000,
-    // [derived] See above: 434, 500 ns and FAST'20's difference, less the bus.
+    // [derived] Above: 434, 500 ns and FAST'20's difference, less the bus.
     dmaReadLlcPs: 126_000,
     dmaReadDramPs: 192_000,
     dmaReadScmPs: 396_000,
     // [derived] Neugebauer: 64 B → 2 KiB costs 573 ns for 1984 B = 0.289 ns/B, of which the x8 bus
-    // with its packet overhead has 8 · 282/256 / 63 Gb/s = 0.140. The rest is 0.149 ns/B.
+    // with its packet overhead has 8 · 282/256 / 63 Gb/s = 0.140.
     dmaReadBitsPerSecond: 53_700_000_000,
     // [derived] See above.
     iioPs: 110_000,
-    // [choice] Four times the bus: in the model a DMA write is one message that arrives with its
-    // last byte; in reality its first bytes begin to drain long before.
+    // [choice] Four times the bus: in the model a DMA write arrives with its last byte; in reality
+    // its first bytes begin to drain long before.
     iioBitsPerSecond: 504_000_000_000,
-    // [choice] The payload of one bus packet; also Optane's medium granularity (FAST'20).
+    // [choice] One bus packet's payload; also Optane's granularity (FAST'20).
     iioDrainBytes: 256,
-    // [choice] No measurement available. Its content survives, so it only affects back-pressure.
+    // [choice] Its content survives, so it only affects back-pressure.
     wpqLines: 64,
     // [table] FAST'20, ATC'21: six DIMMs write 12.5 GB/s.
     scmWriteBitsPerSecond: 100_000_000_000,
-    // [choice] At least as fast as the fastest measured memory: Optane's reads, 40 GB/s (ATC'21).
+    // [choice] The fastest measured memory: Optane's reads, 40 GB/s (ATC'21).
     dramWriteBitsPerSecond: 320_000_000_000,
-    // [derived] NSDI'20: registering a page takes 5 µs = driver 4 + firmware 1. The split is a choice.
+    // [derived] NSDI'20: registering a page takes 5 µs. The split, driver 4 + firmware 1, is a
+    // choice.
     commandPs: 4_000_000,
-    // [choice] No measurement of the kernel's part alone: Shen's 3.5 µs of a minor fault also
-    // include an interrupt and a driver.
+    // [choice] Shen's 3.5 µs of a minor fault also include an interrupt and a driver.
     minorFaultPs: 1_000_000,
-    // [derived] Shen: a major fault costs 60 µs where a minor one costs 3.5 with the same software:
-    // the rest is the device that the page comes from.
+    // [derived] Shen: a major fault costs 60 µs where a minor one costs 3.5: the rest is the page's
+    // device.
     majorFaultPs: 57_500_000,
     // [table] Linux, commit 4ca9b3859dac (MADV_POPULATE_WRITE), its message: 2 MiB of absent
     // private memory populated in 158 us, 512 pages without a trap for each (222 us with it); 4
-    // GiB: 0.55 us a page. [choice]: the card's driver is as fast (`hmm_range_fault`, DMA addresses
-    // without an IOMMU), and a present page costs as much as an absent one.
+    // GiB: 0.55 us a page. [choice]: the card's driver is as fast (`hmm_range_fault`), and a
+    // present page costs as much as an absent one.
     rangePagePs: 309_000,
-    // [derived] Three commercial CXL memory expanders have 2 to 5 times the latency of local DRAM
-    // (Exploring and Evaluating Real-world CXL, arXiv 2405.14209, read in a summary). 3 times the
-    // 81 ns here is a [choice].
+    // [derived] Three commercial CXL memory expanders have 2 to 5 times local DRAM's latency
+    // (Exploring and Evaluating Real-world CXL, arXiv 2405.14209, read in a summary). 3 times 81 ns
+    // is a [choice].
     pluggedLoadPs: 243_000,
     // [table] Neugebauer: an IOTLB miss costs 227 to 294 ns more; the middle.
     iotlbMissPs: 260_000,
@@ -166,42 +165,42 @@ const CLX_OPTANE_CX5: Profile = {
     sendPs: 40_000,
     // [derived] See above.
     dataReadPs: 400_000,
-    // [choice] A check of opcode or address: like a scheduling step.
+    // [choice] As a scheduling step.
     persistPs: 30_000,
     // [derived] NSDI'20, with the host's commandPs.
     commandPs: 1_000_000,
     // [derived] NSDI'20: a WRITE of 8 B to a page that is not mapped takes 475 µs on a ConnectX-4,
     // 1.4 µs to one that is. Interrupt 3.5, kernel 1, the command that maps the page 4 + 1 and bus
-    // 0.6 are known; the rest is the firmware's. Placing all of it before the event is a [choice].
+    // 0.6 are known; the rest is the firmware's, all before the event: a [choice].
     pageFaultPs: 463_500_000,
-    // [choice] Release follows grant after a store and a command's round trip, some 5 µs. Twenty
-    // times that leaves time for the core's other programs. A peer that is refused meanwhile waits
-    // ten of a connection's RNR timers and does not reach its local ACK time-out, 1.05 ms.
+    // [choice] Twenty times the 5 µs of a store and a command's round trip, for the core's other
+    // programs. A peer that is refused meanwhile waits ten RNR timers and does not reach its local
+    // ACK time-out, 1.05 ms.
     space2LockPs: 100_000_000,
-    // [choice] As many units as fit into the payload of one bus packet.
+    // [choice] The payload of one bus packet.
     wqeFetchUnits: 4,
-    // [choice] One read request of the bus (see `MAX_READ_REQUEST_BYTES`).
+    // [choice] One read request of the bus (`MAX_READ_REQUEST_BYTES`).
     dmaReadBytes: 512,
-    // [derived] RPMA: large READs run at 87 Gb/s. A DMA read of 512 B from DRAM takes 500 + 67 (its
-    // lines) + 30 (bus) = 597 ns, so 87 Gb/s need 6.5 kB = 13 of them in flight.
+    // [derived] RPMA: large READs run at 87 Gb/s. 512 B from DRAM take 500 + 67 (its lines) + 30
+    // (bus) = 597 ns, so 13 of them are in flight.
     dmaReadsMax: 13,
     // [choice] The largest payload of a packet: its read requests are issued together.
     gatherReadBytes: 4096,
-    // [choice] The limit of PCIe's five-bit tags. WRITEs reach the rate of the port, unlike READs
-    // (perftest: 97–98 Gb/s on ConnectX-5), so a sender's fetches must not be the limit. A read of
-    // 256 B takes 529 ns, so packets of every path MTU except 256 need 26 in flight for 100 Gb/s.
+    // [choice] PCIe's five-bit tags. WRITEs reach the port's rate, unlike READs (perftest: 97–98
+    // Gb/s on ConnectX-5), so fetches must not be the limit: 256 B take 529 ns, and 100 Gb/s need
+    // 26 in flight at every path MTU except 256.
     gatherReadsMax: 32,
-    // [choice] Like a scheduling step; no measurement available.
+    // [choice] As a scheduling step.
     convertPs: 30_000,
-    // [choice] Some cycles of block RAM in an FPGA or ASIC. CCI-P's soft caches and Enzian's
-    // directory are given as tens of nanoseconds, surroundings included.
+    // [choice] Some cycles of block RAM. CCI-P's soft caches and Enzian's directory are given as
+    // tens of nanoseconds, surroundings included.
     lookUpPs: 30_000,
-    // [derived] A read line is under way for 0.2 µs (see above), a written one for 0.3 µs: a port's
-    // 100 Gb/s need 59 of them, the bus's own 137 Gb/s 80. The next power of two.
+    // [derived] A read line is under way for 0.2 µs, a written one for 0.3 µs: a port's 100 Gb/s
+    // need 59, the bus's own 137 Gb/s 80. The next power of two.
     busLinesMax: 128,
   },
   bus: {
-    // [choice] The split of a measured round trip, see above.
+    // [choice] The split of a measured round trip.
     latencyPs: 150_000,
     // [derived] 87 Gb/s (RPMA) do not fit Gen3 x8's 63 Gb/s, so x16: 16 · 8 GT/s · 128/130.
     bitsPerSecond: 126_000_000_000,
@@ -231,9 +230,9 @@ const CLX_OPTANE_CX5: Profile = {
   },
   switch: {
     mode: "cut-through",
-    // [table] SoCC'20: 150–400 ns a crossing. The lower end: a WRITE in 1.3 µs permits no more.
+    // [table] SoCC'20: 150–400 ns a crossing; a WRITE in 1.3 µs permits no more than the lower end.
     latencyPs: 150_000,
-    // [choice] `rocev2.md` §3.9 quotes 12 MiB shared by all ports; a twelfth for one port.
+    // [choice] A twelfth of the 12 MiB that all ports share (`rocev2.md` §3.9).
     queueBytes: 1 << 20,
   },
   mtu: 4096,
@@ -241,11 +240,11 @@ const CLX_OPTANE_CX5: Profile = {
   // rdma-core, `providers/mlx5`: `prefer_bf` is on unless MLX5_POST_SEND_PREFER_BF says otherwise.
   blueFlame: "on",
   // [choice] One slice of the CPU's LLC: 11 ways of 2048 sets. DDIO has two ways, Intel's default.
-  // Small, so that evictions occur in a run of microseconds.
+  // Small, so that evictions occur within microseconds.
   llc: { bytes: 11 * 2048 * 64, ways: 11, ddioWays: 2 },
   // [choice] 1 MiB of entries of 8 B (Linux, mlx5: `umem_dma_to_mtt`): 512 MiB in pages of 4 KiB.
   // NSDI'19 is said to give a ConnectX-5 2 MB for state of all kinds; neither that paper nor a
-  // manufacturer's number could be opened. The card memory that queues take: `CACHED_QUEUES`.
+  // manufacturer's number could be opened. Memory of queues: `CACHED_QUEUES`.
   translations: { entries: 2 ** 17 },
 };
 
@@ -273,10 +272,9 @@ const CLX_OPTANE_FPGA: Profile = {
     receivePs: 100_000,
     schedulePs: 60_000,
     sendPs: 80_000,
-    // [choice] Like a scheduling step, as of the ASIC.
+    // [choice] As a scheduling step.
     persistPs: 60_000,
-    // [choice] As many cycles as a look-up: Gemieux's measurement includes the conversion of the
-    // link's messages.
+    // [choice] As a look-up: Gemieux's measurement includes the conversion.
     convertPs: 83_000,
     // [derived] Gemieux's 25 cycles at Enzian's 300 MHz.
     lookUpPs: 83_000,
@@ -291,7 +289,6 @@ const CLX_OPTANE_FPGA: Profile = {
   },
 };
 
-/** The profiles that a scenario can name. */
 export const PROFILES = {
   "clx-optane-cx5": CLX_OPTANE_CX5,
   "clx-optane-fpga": CLX_OPTANE_FPGA,

@@ -1,14 +1,15 @@
 /**
- * How a switch's memory is divided before a run: reserved bytes, headroom, and the pool that all share.
+ * How a switch's memory is divided.
  *
- * Every priority group (an input port's lossless priority) and the lossy frames of every output port have
- * reserved bytes of their own; a priority group has headroom for what still arrives after its pause; the
- * rest is shared. Sources: SAI's buffer model as SONiC has it ("Dynamically Headroom Calculation", doc/qos
- * of sonic-net/SONiC), and the MMU of HPCC's ns-3 (`switch-mmu.cc`: buffer = reserve + headroom + shared).
+ * Every priority group (an input port's lossless priority) and every output port's lossy frames
+ * have reserved bytes; a priority group has headroom for what still arrives after its pause; the
+ * rest is shared. Sources: SAI's buffer model as SONiC has it ("Dynamically Headroom Calculation",
+ * doc/qos of sonic-net/SONiC), and the MMU of HPCC's ns-3 (`switch-mmu.cc`: buffer = reserve +
+ * headroom + shared).
  */
 import type { SwitchPlan } from "./plan.ts";
 
-/** Bytes of a switch's memory by their use; they add up to `totalBytes`. */
+/** The parts add up to `totalBytes`. */
 export interface BufferParts {
   readonly totalBytes: number;
   readonly reservedBytes: number;
@@ -23,9 +24,8 @@ export type BufferedSwitch = Pick<
 >;
 
 /**
- * The parts of a switch's memory. Without `bufferBytes` it is the sum of all queues, the groups'
- * reserved bytes and all headroom: pool bytes held by groups below their threshold reduce those of
- * lossy queues.
+ * Without `bufferBytes` the memory is the sum of all queues, the groups' reserved bytes and all
+ * headroom: pool bytes held by groups below their threshold reduce those of lossy queues.
  */
 export function bufferParts(plan: BufferedSwitch): BufferParts {
   const { ports, queueBytes, reservedBytes: own = 0 } = plan;

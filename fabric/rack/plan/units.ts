@@ -1,4 +1,3 @@
-/** Parses and formats numbers with units, as in a scenario or on a command line. */
 import { parseTime, type Time } from "../../base/time.ts";
 
 const SIZE_UNITS: Readonly<Record<string, number>> = {
@@ -28,17 +27,17 @@ function parseQuantity(
   return Number.isSafeInteger(number) ? number : undefined;
 }
 
-/** Reads `4096`, `64MiB`, `1.5KiB`. @returns bytes, or undefined where they are not whole. */
+/** `4096`, `64MiB`, `1.5KiB`: bytes, or undefined where they are not whole. */
 export function parseSize(value: unknown): number | undefined {
   return parseQuantity(value, SIZE_UNITS);
 }
 
-/** Reads `100Gbps`. @returns bit/s, or undefined where it is not a whole number of bit/s. */
+/** `100Gbps`: whole bit/s, or undefined. */
 export function parseRate(value: unknown): number | undefined {
   return parseQuantity(value, RATE_UNITS);
 }
 
-/** Reads `300ns`; a number without a unit only if it is 0. @returns ps, or undefined. */
+/** `300ns`; a number without a unit only if it is 0. In ps, or undefined. */
 export function parseDuration(value: unknown): Time | undefined {
   if (value === 0 || value === "0") return 0;
   return typeof value === "string" ? parseTime(value) : undefined;

@@ -1,12 +1,8 @@
-/**
- * The words of a scenario for programs and their options, methods and expectations, implemented in
- * other folders. Tests in `tests/` compare the lists of programs and checkers with them.
- */
+/** A scenario's words. Tests in `tests/` compare the implementations' lists with them. */
 import type { OptionRow, ValueKind } from "./option_rows.ts";
 
 /** How a program makes its data persistent; requirement numbers are persistence.md's. */
 export const METHODS = [
-  /** P-12: a plain WRITE, without a promise. */
   "write-only",
   /** P-10, P-51 (appliance): WRITE, then READ. */
   "write-read",
@@ -14,11 +10,9 @@ export const METHODS = [
   "send-flush",
   /** P-11: WRITE, then a SEND that makes the CPU flush. */
   "write-send",
-  /** P-50: WRITE, then the standard's FLUSH to persistence. */
   "write-flush",
   /** P-21: the write persistence operation code. */
   "persist-opcode",
-  /** P-22: a WRITE into a persistent region. */
   "persist-address",
   /** P-10, P-51: a SEND into receive buffers, then a READ: persistent if the buffers are. */
   "send-read",
@@ -26,21 +20,19 @@ export const METHODS = [
 
 /** How `put` verifies that its data has arrived (V-01). */
 export const VERIFY_METHODS = [
-  /** V-10, the baseline: a WRITE and a READ of all data, which the program compares. */
+  /** V-10, the baseline: a WRITE, and a READ of all data, which the program compares. */
   "write-compare",
-  /** V-01: a verified write. */
   "write-verify",
-  /** V-09: a verified write that is also persistent. */
   "verify-persist",
-  /** V-10, its baseline: the write that persists, then a READ of all data. */
+  /** V-10: the persistent write, then a READ of all data. */
   "persist-compare",
 ] as const;
 
-/** The methods of `put`: {@link METHODS}, which `all` denotes, and {@link VERIFY_METHODS}. */
+/** Of `put`; `all` denotes {@link METHODS}. */
 export const PUT_METHODS = [...METHODS, ...VERIFY_METHODS] as const;
 export type MethodName = typeof PUT_METHODS[number];
 
-/** V-02: the maker of a verified write's CRC, the sender's card or the program. */
+/** V-02: of a verified write's CRC. */
 export const CRC_MAKERS = ["card", "program"] as const;
 
 /** P-29: when a persistent write completes at its requester. */
@@ -49,13 +41,12 @@ export const POLICIES = ["persistence", "reception", "auto"] as const;
 /** How `append` makes a compound update; all but the first are deliberately wrong. */
 export const UPDATES = ["ordered", "pipelined", "one-flush", "tail-first"] as const;
 
-/** `many-queues`: the order of queue pairs for messages. */
+/** Of `many-queues`. */
 export const QUEUE_ORDERS = ["round-robin", "random", "zipf"] as const;
 export const MANY_QUEUES_MAX = 65_536;
 
 const MANY = Number.MAX_SAFE_INTEGER;
 
-/** Types of options whose values are the same in every place. */
 export const VALUE_KINDS = {
   "crc-maker": { type: "word", words: CRC_MAKERS },
   "policy": { type: "word", words: POLICIES },
@@ -70,7 +61,6 @@ export const VALUE_KINDS = {
   "whole": { type: "whole", least: 0, most: MANY },
 } as const satisfies Readonly<Record<string, ValueKind>>;
 
-/** The type of a shipped program's option. `host` is another host's name, or `next`. */
 export type OptionKind =
   | keyof typeof VALUE_KINDS
   | "host"
@@ -83,11 +73,9 @@ export type OptionKind =
   | "object"
   | "text";
 
-/** An option in a scenario: its type, and the program's name for it. */
 export interface OptionWord {
   readonly kind: OptionKind;
   readonly required?: boolean;
-  /** The program's own name for it, if different. */
   readonly as?: string;
 }
 
@@ -114,7 +102,6 @@ export const TRANSFER_CHOICES = Object.fromEntries(
     & Pick<Transfer[Name], "what">;
 };
 
-/** Choices at the start of a run, in place of the scenario's. */
 export const CHOICES = {
   method: { type: "word", words: PUT_METHODS, what: "how programs make their data persistent" },
   ddio: {
@@ -127,9 +114,7 @@ export const CHOICES = {
   seed: { ...VALUE_KINDS.whole, what: "of all that is drawn by chance" },
 } as const satisfies Readonly<Record<string, OptionRow>>;
 
-/** Shipped programs, as `run:` names them, with their options. */
 export const PROGRAMS: Readonly<Record<string, Readonly<Record<string, OptionWord>>>> = {
-  /** Makes a file, or `bytes` of generated data, persistent in another host's SCM under a name. */
   put: {
     to: { kind: "host", required: true },
     file: { kind: "text" },
@@ -145,7 +130,6 @@ export const PROGRAMS: Readonly<Record<string, Readonly<Record<string, OptionWor
     ...TRANSFER,
     ...CLIENT,
   },
-  /** Appends records to a log in another host's SCM: a record, then the tail that counts it. */
   append: {
     to: { kind: "host", required: true },
     name: { kind: "object" },
@@ -156,7 +140,6 @@ export const PROGRAMS: Readonly<Record<string, Readonly<Record<string, OptionWor
     ...TRANSFER,
     ...CLIENT,
   },
-  /** Reads the object of a name. */
   get: {
     from: { kind: "host", required: true },
     name: { kind: "object", required: true },
@@ -164,15 +147,12 @@ export const PROGRAMS: Readonly<Record<string, Readonly<Record<string, OptionWor
     ...TRANSFER,
     ...CLIENT,
   },
-  /** Lists the objects of a host. */
   list: { from: { kind: "host", required: true }, ...CLIENT },
-  /** Removes the object of a name. */
   remove: {
     from: { kind: "host", required: true },
     name: { kind: "object", required: true },
     ...CLIENT,
   },
-  /** Appends a file, or `bytes` of generated data, to a log that hosts replicate. */
   log: {
     to: { kind: "hosts", required: true },
     quorum: { kind: "count" },
@@ -194,7 +174,6 @@ export const PROGRAMS: Readonly<Record<string, Readonly<Record<string, OptionWor
     record: { kind: "bytes" },
     ...CLIENT,
   },
-  /** A latency or bandwidth test under its perftest name, against a host with `perftest-server`. */
   perftest: {
     to: { kind: "host", required: true },
     test: { kind: "text", required: true },
@@ -224,7 +203,6 @@ export const PROGRAMS: Readonly<Record<string, Readonly<Record<string, OptionWor
     samples: { kind: "switch" },
   },
   "perftest-server": {},
-  /** WRITEs for a duration, into the buffer of a host with `sink`. */
   bulk: {
     to: { kind: "host", required: true },
     begin: { kind: "microseconds", as: "beginUs" },
@@ -247,13 +225,12 @@ export const PROGRAMS: Readonly<Record<string, Readonly<Record<string, OptionWor
   "many-queues-server": { bytes: { kind: "bytes" } },
 };
 
-/** Programs of every host without `services: none`. */
+/** Of every host without `services: none`. */
 export const SERVICES = ["persistd"] as const;
 
-/** The program of an order that shuts a host down; a scenario cannot use the name. */
 export const SHUTDOWN = "shutdown";
 
-/** Promises that every run must keep: the parts of P-41, as `console/checks/all.ts` checks them. */
+/** P-41: promises that every run must keep, as `console/checks/all.ts` checks them. */
 export const EXPECTATIONS = [
   "survives-what-was-reported",
   "completes-once-in-order",

@@ -1,7 +1,3 @@
-/**
- * Checks whether the switches' memory is large enough for the scenario: `plan/switch_buffer.ts`
- * divides it.
- */
 import { portLimits, switchCongestion, type Transmitter } from "../assembly/congestion.ts";
 import { shapeOf } from "../assembly/network.ts";
 import { rnicNames } from "../plan/names.ts";
@@ -17,7 +13,6 @@ interface Divided extends BufferParts {
   readonly name: string;
 }
 
-/** Reports the excess demand on the switch with the smallest pool. */
 export function checkBuffers(draft: Draft, report: Report): void {
   const { fabric: { congestion, mtu, switch: own } } = draft;
   const least = leastShared(draft);
@@ -55,7 +50,6 @@ export function checkBuffers(draft: Draft, report: Report): void {
   }
 }
 
-/** The division of the switch with the smallest pool; undefined without a switch. */
 function leastShared({ fabric, hosts }: Draft): Divided | undefined {
   if (hosts.length === 0) return undefined;
   const { switches, cables: joined } = shapeOf(fabric, hosts);

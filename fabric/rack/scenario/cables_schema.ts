@@ -1,6 +1,5 @@
 /**
- * The switches and cables that a fabric lists (`topology: explicit`). `fabric_checks.ts` checks
- * them.
+ * A fabric's list of switches and cables (`topology: explicit`). `fabric_checks.ts` checks them.
  */
 import { z } from "zod";
 import { MAX_HOSTS, namesInRange } from "../plan/names.ts";
@@ -45,7 +44,7 @@ function endsOf(text: string): ListedEnd[] | undefined {
   return number === undefined || all.length > 1 ? undefined : [{ name: names, port: number }];
 }
 
-/** The cables of a text: each name on the left to each on the right. */
+/** Each name on the left to each on the right. */
 function readEnds(value: unknown): Ends | undefined {
   if (typeof value !== "string" || !ENDS.test(value)) return undefined;
   const [left, right] = value.split("/").map(endsOf);
@@ -54,7 +53,6 @@ function readEnds(value: unknown): Ends | undefined {
   return left.flatMap((one) => right.map((other) => [one, other] as const));
 }
 
-/** Cables of one item of the list, without their place. */
 export type CableSection = readonly Omit<ListedCable, "item">[];
 
 const cable = orShort(
@@ -87,7 +85,7 @@ const cable = orShort(
 const cableList = z.array(cable, { error: "a list of cables" });
 const cablesOfPairs = integer(1, 16);
 
-/** Cables between each leaf and each spine, or the list of all. */
+/** A number between each leaf and each spine, or the list of all. */
 export const cablesSchema = z.unknown().transform(
   (value, context): number | readonly CableSection[] => {
     const parsed = Array.isArray(value)
@@ -102,5 +100,4 @@ export const cablesSchema = z.unknown().transform(
   },
 );
 
-/** The editors' form of {@link cablesSchema}. */
 export const cablesShape = z.union([cablesOfPairs, cableList]);

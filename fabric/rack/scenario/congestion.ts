@@ -1,8 +1,6 @@
 /**
- * Congestion control in a scenario (`rocev2.md` §3.9): ECN, PFC and DCQCN, all off by default.
- * `assembly/congestion.ts` adds it to the plans of switches and RNICs.
- *
- * Sources: DCQCN = Zhu et al., SIGCOMM'15, whose names the parameters have; §3.9 = `rocev2.md`.
+ * ECN, PFC and DCQCN (`rocev2.md` §3.9), all off by default. DCQCN = Zhu et al., SIGCOMM'15, whose
+ * names the parameters have.
  */
 import type { DcqcnParameters, EcnParameters, PauseThreshold } from "../plan/plan.ts";
 import { PS_PER_US } from "../../base/time.ts";
@@ -15,10 +13,9 @@ export interface CongestionScenario {
   readonly ecn: EcnParameters | null;
   readonly pfc: PfcScenario | null;
   readonly dcqcn: DcqcnParameters | null;
-  /** DSCP of all frames of RNICs, and of their notifications. */
+  /** Of all frames of RNICs; `cnpDscp`: of their notifications. */
   readonly dscp: number;
   readonly cnpDscp: number;
-  /** Priorities for which PFC is on. */
   readonly lossless: readonly number[];
 }
 
@@ -34,7 +31,8 @@ export interface PfcScenario {
 const ECN: EcnParameters = { kminBytes: 100 * 1024, kmaxBytes: 400 * 1024, pmax: 0.2 };
 
 const DCQCN: DcqcnParameters = {
-  // DCQCN, table 14 and text: g = 1/256, N = 50 us, K = T = 55 us, B = 10 MB, F = 5, R_AI = 40 Mb/s.
+  // DCQCN, table 14 and text: g = 1/256, N = 50 us, K = T = 55 us, B = 10 MB, F = 5, R_AI = 40
+  // Mb/s.
   g: 1 / 256,
   cnpIntervalPs: 50 * PS_PER_US,
   alphaTimerPs: 55 * PS_PER_US,
@@ -44,7 +42,7 @@ const DCQCN: DcqcnParameters = {
   additiveBps: 40e6,
   // [choice] Ten times R_AI, as 50 is to 5 Mb/s in §3.9.
   hyperBps: 400e6,
-  // [choice] The minimum rate of ns-3.
+  // [choice] As in ns-3.
   minBps: 100e6,
   // §3.9: 4 us (ns-3).
   decreaseIntervalPs: 4 * PS_PER_US,
@@ -53,7 +51,7 @@ const DCQCN: DcqcnParameters = {
 /** [choice] RoCE's usual class: DSCP 26, priority 3; notifications 48, priority 6. */
 const DSCP = 26, CNP_DSCP = 48;
 
-/** Ethernet to RETH and ICRC, rounded up: a queued frame's bytes beside its payload. */
+/** Ethernet to RETH and ICRC, rounded up. */
 export const HEADERS_BYTES = 128;
 const BETWEEN_FRAMES_BYTES = 24;
 /** [choice] Share of a port's queue that one cable may fill before it is paused. */
@@ -61,7 +59,6 @@ const XOFF_SHARE = 8;
 /** HPCC's ns-3 (`third.cc`: "by default 1/8", where all ports have the NIC's rate). */
 const ALPHA = 1 / 8;
 
-/** Maximum length of a frame on a cable, in bytes. */
 export function longestFrame(mtu: number): number {
   return mtu + HEADERS_BYTES + BETWEEN_FRAMES_BYTES;
 }
@@ -73,7 +70,7 @@ function defaultMarks(queueBytes: number): EcnParameters {
   return { ...ECN, kminBytes: share(ECN.kminBytes), kmaxBytes: share(ECN.kmaxBytes) };
 }
 
-/** The scenario's section with defaults filled in; undefined if all is off. */
+/** Undefined if all is off. */
 export function resolveCongestion(
   section: FabricSection,
   from: { readonly queueBytes: number; readonly mtu: number },
@@ -104,7 +101,7 @@ function resolvePfc(
   from: { readonly queueBytes: number; readonly mtu: number; readonly isShared: boolean },
 ): PfcScenario {
   const { headroom, headroomPoolBytes } = section;
-  // [choice] Two frames below, so that one departing frame does not end a pause.
+  // [choice] So that one departing frame does not end a pause.
   const offset = section.xonOffsetBytes ?? 2 * longestFrame(from.mtu);
   const isDynamic = section.alpha !== undefined ||
     (from.isShared && section.xoffBytes === undefined);
@@ -128,7 +125,6 @@ const EXCLUDED = [
   ["xon", "xonOffset", "where senders go on, said once"],
 ] as const;
 
-/** @param given the keys of `pfc` in the file. */
 export function checkPfcKeys(
   given: ReadonlySet<string>,
   fabric: { readonly topology: string; readonly congestion?: CongestionScenario },
@@ -150,7 +146,6 @@ export function checkPfcKeys(
   }
 }
 
-/** Checks the thresholds for consistency. */
 export function checkCongestion(
   { ecn, pfc, lossless }: CongestionScenario,
   report: Report,

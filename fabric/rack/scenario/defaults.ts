@@ -1,6 +1,4 @@
-/**
- * Fills in omitted values: from the host's section, then from `defaults`, then from the profile.
- */
+/** Omitted values: from the host's section, then from `defaults`, then from the profile. */
 import type { PressurePlan, RnicPlan, VerifyHistoryPlan } from "../plan/plan.ts";
 import {
   CACHED_QUEUES,
@@ -8,7 +6,6 @@ import {
   type QueueCachePlan,
   type QueuePlan,
 } from "../plan/queue_plan.ts";
-import { HINT_PLAN, type HintPlan } from "../plan/hint_plan.ts";
 import type { Profile } from "../plan/profile.ts";
 import type { FabricScenario, HostScenario, RegionScenario } from "./scenario.ts";
 import type { QueuesSection } from "./queues_schema.ts";
@@ -16,6 +13,7 @@ import type { FabricSection, HostSection } from "./schema.ts";
 import { PS_PER_US } from "../../base/time.ts";
 import { SERVICES } from "../plan/vocabulary.ts";
 import { longestFrame, resolveCongestion } from "./congestion.ts";
+import { hintsOf } from "./hints.ts";
 
 /** Memories are sparse, so an unused part costs nothing. */
 const DEFAULT_SCM_BYTES = 64 * 2 ** 20;
@@ -25,7 +23,7 @@ const DEFAULT_QUEUES = 1024;
 const CONVERGENCE_PS = 100 * PS_PER_US;
 /** Neugebauer et al., SIGCOMM'18: misses begin beyond 256 KiB, 64 pages of 4 KiB. */
 const IOMMU = { iotlb: 64 };
-/** A choice: defaults of memory pressure. */
+/** A choice. */
 const PRESSURE: PressurePlan = { at: 0, everyPs: 100 * PS_PER_US, times: 10, pages: 1 };
 /** A choice: one failure among the last 64 checks exceeds 1 in 1 000, so it stops the skipping. */
 const VERIFY_HISTORY: VerifyHistoryPlan = { thresholdPpm: 999_000, samples: 64, sampleOneIn: 16 };
@@ -60,7 +58,6 @@ export function resolveFabric(profile: Profile, section: FabricSection): FabricS
   };
 }
 
-/** The section of a topology's own shape. */
 function shapeOf(
   { topology, leaves = 2, spines = 2, k = 4, switches = [], cables }: FabricSection,
 ): Pick<FabricScenario, "leafSpine" | "fatTree" | "listed"> {
@@ -87,7 +84,6 @@ export function resolveHost(
     readonly profile: Profile;
     readonly defaults: HostSection;
     readonly own: HostSection;
-    /** The fabric's version. */
     readonly roce: FabricSection["roce"];
   },
 ): HostScenario {
@@ -149,15 +145,6 @@ export function resolveHost(
   };
 }
 
-function hintsOf({ send, ...given }: NonNullable<HostSection["hints"]>): HintPlan {
-  // A flag concerns its own queue pair only.
-  const transport = given.encoding === "flagged" ? "own" : HINT_PLAN.transport;
-  const plan = { ...HINT_PLAN, transport, ...given, ...send };
-  // By default a batch is as long as the look-ahead.
-  const isGiven = given.batch !== undefined || plan.batch === "adaptive";
-  return isGiven ? plan : { ...plan, batch: Math.min(plan.batch as number, plan.depth) };
-}
-
 function regionsOf(scm: NonNullable<HostSection["scm"]>): RegionScenario[] {
   const regions = Object.entries(scm.regions ?? {}).map(([name, { at, size }]) => ({
     name,
@@ -174,7 +161,7 @@ function translationsOf(
   return { entries, evict };
 }
 
-/** Absent if all is default, so that plans of today's scenarios stay as they are. */
+/** Absent if all is default, so that plans of other scenarios do not change. */
 function queuePlanOf(section: QueuesSection): { readonly queuePlan?: QueuePlan } {
   const { scheme = QUEUE_PLAN.scheme, store = "host" } = section;
   const queuePlan: QueuePlan = {

@@ -1,4 +1,3 @@
-/** Checks of a scenario's network: its keys, the places of hosts, and the cables that it lists. */
 import {
   fatTreeSizes,
   type ListedCable,
@@ -18,9 +17,8 @@ import type { Draft } from "./scenario.ts";
 import { FAT_TREE_K_MOST, NAME_EXPECTED, NAME_PATTERN } from "./schema.ts";
 import type { Path } from "./yaml_source.ts";
 
-/** Words with a special meaning in the place of a host name. */
 const WORDS = ["all", "next"];
-/** The size of the largest fat tree: each process knows the distances between all. */
+/** Of the largest fat tree: each process knows the distances between all. */
 const LARGEST = fatTreeSizes({ k: FAT_TREE_K_MOST });
 const SWITCHES_MOST = 2 * LARGEST.edges + LARGEST.cores;
 const NAMES_MOST = 8;
@@ -28,7 +26,6 @@ const NAMES_MOST = 8;
 type Topology = typeof TOPOLOGIES[number];
 
 const OF_SEVERAL: readonly Topology[] = ["leaf-spine", "fat-tree", "explicit"];
-/** The topologies that have each key of `fabric`. */
 const KEYS = {
   leaves: ["leaf-spine"],
   spines: ["leaf-spine"],
@@ -116,7 +113,6 @@ function checkHostNames(draft: Draft, report: Report): void {
   }
 }
 
-/** Where a host's option stands: with the host, else in the defaults. */
 export function optionPath({ data, hostPaths }: Draft, host: string, option: string): Path {
   const own = [...hostPaths.get(host)!, option];
   return valueAt(data, own) === undefined ? ["defaults", option] : own;
@@ -219,7 +215,7 @@ class Ends {
   constructor(of: { rnicOf: ReadonlyMap<string, string>; switches: readonly string[] }) {
     this.#rnicOf = of.rnicOf;
     this.#isSwitch = new Set(of.switches);
-    // The first RNIC of a host is named by the host.
+    // The host names its first RNIC.
     const first = new Set([...of.rnicOf].flatMap(([name, rnic]) => name === rnic ? [] : [rnic]));
     this.#names = [...[...of.rnicOf.keys()].filter((name) => !first.has(name)), ...of.switches];
   }
@@ -316,7 +312,7 @@ function some(names: readonly string[]): string {
   return `${names.slice(0, NAMES_MOST).join(", ")}${more}`;
 }
 
-/** The connected parts: a forest, in which each name points towards the root of its part. */
+/** A forest, in which each name points towards the root of its connected part. */
 class Parts {
   readonly #towards: Map<string, string>;
 

@@ -1,4 +1,3 @@
-/** Checks the faults of a scenario against its rack and against each other. */
 import { parseTarget } from "../plan/cable_names.ts";
 import { type LinkFaultPlan, refuseLinkFault } from "../plan/link_plan.ts";
 import { machineOf, rangeExpected } from "../plan/names.ts";
@@ -12,8 +11,8 @@ import { formatTime, type Time } from "../../base/time.ts";
 import type { Draft } from "./scenario.ts";
 
 /**
- * Checks power failures and returns in order of time, those of one instant in the order of the list: only a node with
- * power can be killed. Within an instant power goes off before it comes on, so no kill follows a start.
+ * In order of time, those of one instant in the order of the list: only a node with power can be
+ * killed. Within an instant power goes off before it comes on, so no kill follows a start.
  */
 export function checkPowerFaults(
   { faults, until }: { readonly faults: Draft["faults"]; readonly until: Time | null },
@@ -45,7 +44,6 @@ export function checkPowerFaults(
   }
 }
 
-/** Checks faults of cables: the cables exist, and cuts and heals alternate. */
 export function checkLinkFaults(draft: Draft, report: Report): void {
   if (draft.linkFaults.length === 0) return;
   const rack = { cables: cablesOf(draft) };
@@ -73,7 +71,6 @@ export function checkLinkFaults(draft: Draft, report: Report): void {
   }
 }
 
-/** Checks device faults: the hosts, the RNICs and the memory exist. */
 export function checkDeviceFaults(draft: Draft, report: Report): void {
   const sizes = new Map(draft.hosts.map(({ name, scmBytes }) => [name, scmBytes]));
   for (const { path, fault } of draft.deviceFaults) {
@@ -91,7 +88,6 @@ export function checkDeviceFaults(draft: Draft, report: Report): void {
   }
 }
 
-/** The cables as `topology.ts` will create them, with the fields that targets need. */
 function cablesOf(draft: Draft) {
   const all = networkHosts(draft);
   return cableEnds(all, shapeOf(draft.fabric, all));

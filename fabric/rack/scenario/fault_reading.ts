@@ -1,4 +1,3 @@
-/** Reads the `faults` of a scenario: of power, of cables and of devices. */
 import type { z } from "zod";
 import type { DeviceFaultScenario } from "../assembly/device_faults.ts";
 import {
@@ -22,10 +21,10 @@ import {
   stuckSchema,
   type StuckSection,
 } from "./fault_schema.ts";
-import { isMapping, read, type Reading, readList, valueAt } from "./reading.ts";
+import { isMapping } from "../../base/mapping.ts";
+import { read, type Reading, readList, valueAt } from "./reading.ts";
 import type { Draft, DraftFault } from "./scenario.ts";
 
-/** All valid items of `faults`. */
 export function readFaults(
   reading: Reading,
 ): Pick<Draft, "faults" | "linkFaults" | "deviceFaults"> {
@@ -58,7 +57,6 @@ export function readFaults(
   return { faults, linkFaults, deviceFaults };
 }
 
-/** A fault of a range of names is one of each. */
 function onEachNode(fault: PowerFault): PowerFault[] {
   return namesInRange(fault.node).map((node) => ({ ...fault, node }));
 }
@@ -107,14 +105,14 @@ function readCut(
   return { found: "both cut and heal", expected: "one of cut and heal" };
 }
 
-/** Reads `{ rnic: b, flip: 1%, where: bus }`. */
+/** `{ rnic: b, flip: 1%, where: bus }`. */
 function readFlip(section: FlipSection): DeviceFaultScenario | FaultProblem {
   const { rnic: target, flip: share, where = "buffer" } = section;
   const terms = { ...section, share };
   return refuseTerms(terms) ?? { kind: "flip", target, flip: { where, ...termsOf(terms) } };
 }
 
-/** Reads `{ scm: b, stuck: 4096, bit: 3, value: 1 }`. */
+/** `{ scm: b, stuck: 4096, bit: 3, value: 1 }`. */
 function readStuck({ scm, stuck, bit = 0, value = 1 }: StuckSection): DeviceFaultScenario {
   return { kind: "stuck", host: scm, bit: { offset: stuck, bit, value: value === 1 ? 1 : 0 } };
 }

@@ -1,4 +1,3 @@
-/** Schemas of a scenario's `faults`; `schema.ts` explains their messages. */
 import type { z } from "zod";
 import { IMPAIRMENTS, opcodesOf, OVERTAKEN_MAX, PACKET_CLASSES } from "../plan/link_plan.ts";
 import { listOf, nearest } from "../plan/problem.ts";
@@ -41,7 +40,7 @@ export const cutSchema = mapping({
   heal: text.optional().describe("the cable whose faults end"),
 });
 
-/** `1%`, `0.01`, or `all`. @returns a share > 0 and ≤ 1, or undefined. */
+/** `1%`, `0.01`, or `all`: a share > 0 and ≤ 1, or undefined. */
 function parseShare(value: unknown): number | undefined {
   if (value === "all") return 1;
   const match = typeof value === "string" ? /^(\d+(?:\.\d+)?) ?%$/.exec(value.trim()) : null;
@@ -77,7 +76,7 @@ const packets = leaf(
   (value) => typeof value === "string" && opcodesOf(value).length > 0 ? value : undefined,
 );
 
-/** Every text that stands for at least one opcode: see `opcodesOf`. */
+/** See `opcodesOf`. */
 function packetWords(): string[] {
   const beginnings = OPCODE_ROWS.flatMap(({ name }) => {
     const words = name.split(" ");
@@ -124,7 +123,7 @@ export const flipSchema = mapping({
 });
 export type FlipSection = z.infer<typeof flipSchema>;
 
-/** V-08: a fault of a cell of SCM. */
+/** V-08: a cell of SCM. */
 export const stuckSchema = mapping({
   scm: text.describe("the host in whose SCM it is"),
   stuck: size(0, MANY).describe("the offset of the byte"),
@@ -133,9 +132,7 @@ export const stuckSchema = mapping({
 });
 export type StuckSection = z.infer<typeof stuckSchema>;
 
-/** Keys that mark an item of `faults` as a device fault. */
 export const FLIP_KEYS = ["rnic", "flip"] as const;
 export const STUCK_KEYS = ["scm", "stuck"] as const;
 
-/** Keys that mark an item of `faults` as a fault of a cable's frames. */
 export const LINK_KEYS = ["link", ...IMPAIRMENTS] as const;

@@ -1,6 +1,6 @@
 /**
- * The JSON schema of scenario files, by which editors check and complete, from the schemas that read
- * them. Conditions on several values (`checks.ts`) are not in it.
+ * For editors, from the schemas that read a scenario. Conditions on several values (`checks.ts`)
+ * are not in it.
  */
 import { z } from "zod";
 import { IMPAIRMENTS } from "../plan/link_plan.ts";
@@ -36,7 +36,7 @@ export function scenarioJsonSchema(): JsonShape {
   return { $schema, title: "A scenario of rackmesh", ...shape };
 }
 
-/** The sections together: they are read one by one, so that all problems are found at once. */
+/** Sections are read one by one, so that all problems are found at once; here they are together. */
 function scenarioShape() {
   const host = hostSchema.meta({ id: "host" }).nullish();
   const name = NAME_PATTERN.source.slice(1, -1);
@@ -73,7 +73,6 @@ function jsonSchemaOf(schema: z.ZodType): JsonShape & { readonly $schema?: strin
   return JSON.parse(JSON.stringify(shape));
 }
 
-/** `on` and `off` in the place of a mapping. */
 function allowWords(shape: Record<string, unknown>): void {
   const words = shape[WORDS];
   if (words === undefined) return;
@@ -81,7 +80,6 @@ function allowWords(shape: Record<string, unknown>): void {
   shape["anyOf"] = [{ enum: words }, ...shape["anyOf"] as unknown[]];
 }
 
-/** The value that is short for a mapping, in its place. */
 function allowShort(shape: Record<string, unknown>): void {
   const { [SHORT]: short, description, ...mapping } = shape;
   if (short === undefined) return;
@@ -95,7 +93,6 @@ function partOf(schema: z.ZodType): JsonShape {
   return shape;
 }
 
-/** An item of `programs`: the program's name determines its other keys. */
 function programItem(): JsonShape {
   const { properties } = partOf(programSchema) as {
     readonly properties: Readonly<Record<string, JsonShape>>;
@@ -123,7 +120,6 @@ function named(key: string, name: string): JsonShape {
   return { properties: { [key]: { const: name } }, required: [key] };
 }
 
-/** The options of a shipped program, and no others; {@link programItem} has the common ones. */
 function programOptions(name: string, common: readonly string[]): JsonShape {
   const words = Object.entries(PROGRAMS[name]!);
   return {
@@ -137,7 +133,7 @@ function programOptions(name: string, common: readonly string[]): JsonShape {
   };
 }
 
-/** An item of `faults`: its keys determine its kind, in the order of `fault_reading.ts`. */
+/** The keys determine the kind, in the order of `fault_reading.ts`. */
 function faultItem(): JsonShape {
   const impairment = {
     ...partOf(linkFaultSchema),
@@ -165,7 +161,7 @@ function having(key: string): JsonShape {
   return { required: [key] };
 }
 
-/** The shape of the first whose keys one has; `otherwise` of one that has none of them. */
+/** The shape of the first row of which a key is there; else `otherwise`. */
 function choice(
   rows: readonly (readonly [keys: readonly string[], shape: JsonShape])[],
   otherwise: JsonShape,

@@ -1,4 +1,3 @@
-/** The hosts of a partly read scenario, for its network: including those with invalid options. */
 import { type NetworkHost, rnicsOf } from "../assembly/network.ts";
 import { rnicNames } from "../plan/names.ts";
 import type { Draft } from "./scenario.ts";
@@ -11,20 +10,17 @@ export function networkHosts({ hostNames, hosts }: Hosts): NetworkHost[] {
   return hostNames.toSorted().map((name) => known.get(name) ?? { name });
 }
 
-/** The names of all RNICs. */
 export function rnicsIn(draft: Hosts): string[] {
   return rnicsOf(networkHosts(draft)).map(({ name }) => name);
 }
 
-/** Hosts in the file's order, each with its RNICs. */
 export function machinesIn({ hostNames, hosts }: Hosts): string[] {
   const counts = new Map(hosts.map(({ name, nics = 1 }) => [name, nics]));
   return hostNames.flatMap((name) => [name, ...rnicNames(name, counts.get(name) ?? 1)]);
 }
 
 /**
- * The names by which programs find others, as in `RackPlan.addresses`: hosts, and their further
- * RNICs.
+ * Names by which programs find others, as in `RackPlan.addresses`: hosts, and their further RNICs.
  */
 export function peersIn(draft: Hosts): string[] {
   const further = rnicsOf(networkHosts(draft)).filter(({ index }) => index > 0);

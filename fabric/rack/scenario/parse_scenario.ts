@@ -1,13 +1,10 @@
-/**
- * Reads a scenario file: every value checked, every default filled in, or all problems at once. Read
- * `schema.ts` for the shape, `checks.ts` for consistency, `variants.ts` for its runs.
- */
+/** Every value checked, every default filled in, or all problems at once. */
 import type { Draft, DraftProgram, HostScenario, ProgramScenario, Scenario } from "./scenario.ts";
 import { formatPath, type Path, readYaml, type YamlSource } from "./yaml_source.ts";
 import { nearest, type Problem, Refusal, showFound } from "../plan/problem.ts";
+import { isMapping } from "../../base/mapping.ts";
 import {
   checkKeys,
-  isMapping,
   isOfRange,
   read,
   type Reading,
@@ -34,12 +31,11 @@ import { namesInRange } from "../plan/names.ts";
 import { PROGRAMS } from "../plan/vocabulary.ts";
 import { isOwnFile } from "./values.ts";
 
-/** Reads a scenario. `file` is its name in messages. @throws {Refusal} with all problems. */
+/** `file` is its name in messages. @throws {Refusal} with all problems. */
 export function parseScenario(text: string, file: string): Scenario {
   return readScenarioOf(text, file).scenario;
 }
 
-/** As {@link parseScenario}, with the values as written in the text. */
 export function readScenarioOf(
   text: string,
   file: string,
@@ -74,7 +70,6 @@ function kindOf({ path, found, expected }: Pick<Problem, "path" | "found" | "exp
   return [path, ...[found, expected].map((text) => text.replaceAll(/\d+/g, "0"))].join("\n");
 }
 
-/** Equal problems of a range's names at one place are one problem. */
 interface OfRange {
   readonly place: number;
   more: number;
@@ -236,12 +231,11 @@ function readOptions(
   return checked;
 }
 
-/** The name of a user's program is its path. */
 export function isOwnProgram(run: string): boolean {
   return isOwnFile(run);
 }
 
-/** One program for each of its hosts; `next` is the next host by name, cyclically. */
+/** One for each of its hosts; `next` is the next host by name, cyclically. */
 function expand(program: DraftProgram, names: readonly string[]): ProgramScenario[] {
   const sorted = names.toSorted();
   const { on, run, at, nic, options, native } = program;

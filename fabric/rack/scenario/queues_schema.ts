@@ -1,4 +1,3 @@
-/** `queues` of a host, in a scenario file. */
 import { z } from "zod";
 import { wholeText } from "../../base/whole_number.ts";
 import { listOf } from "../plan/problem.ts";
@@ -28,7 +27,6 @@ import {
   successRate,
 } from "./values.ts";
 
-/** A field of queue information, in a space that may hold it. */
 function spaceOf(field: QueueField) {
   const spaces = PLACEABLE[field];
   const expected = spaces.length === 1
@@ -58,7 +56,6 @@ const placementSchema = orShort(
 
 const queueCount = integer(8, QUEUES_MOST);
 
-/** `oldest`, or the one way that a mapping names. */
 const evictSchema = orShort(
   mapping({
     oldest: integer(1, QUEUES_MOST).optional().describe("so many of the oldest at once"),
@@ -84,7 +81,7 @@ const evictSchema = orShort(
   },
 );
 
-/** `queues` of a host: how host and card know their queues (Q-03 to Q-07). */
+/** How host and card know their queues (Q-03 to Q-07). */
 export const queuesSchema = orShort(
   mapping({
     count: queueCount.optional().describe("queues that the card has room for"),

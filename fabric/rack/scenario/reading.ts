@@ -1,23 +1,22 @@
 /** Reads values of a scenario by path and schema; reports problems with their position in the file. */
+import { isMapping } from "../../base/mapping.ts";
 import type { z } from "zod";
 import { namesInRange, rangeExpected } from "../plan/names.ts";
 import { listOf, nearest, showFound } from "../plan/problem.ts";
 import { knownKeys } from "./values.ts";
 import type { Path, YamlSource } from "./yaml_source.ts";
 
-/** Reports that the value (or, with `key`, the key) at `path` is wrong. */
 export type Report = (
   path: Path,
   problem: { readonly found: string; readonly expected: string; readonly key?: boolean },
 ) => void;
 
-/** The file being read, and its problems. */
 export interface Reading {
   readonly source: YamlSource;
   readonly report: Report;
 }
 
-/** The value at `path` by its schema; an invalid one is reported, and undefined. */
+/** An invalid value is reported, and undefined. */
 export function read<T>(reading: Reading, path: Path, schema: z.ZodType<T>): T | undefined {
   const result = schema.safeParse(valueAt(reading.source.data, path));
   if (result.success) return result.data;
@@ -33,7 +32,6 @@ export function read<T>(reading: Reading, path: Path, schema: z.ZodType<T>): T |
   return undefined;
 }
 
-/** Reports unknown keys, each with the most similar known one. */
 export function checkKeys(
   { report }: Reading,
   path: Path,
@@ -46,7 +44,6 @@ export function checkKeys(
   }
 }
 
-/** Whether the name is known; reports an unknown one. */
 export function checkKnown(
   name: string,
   { path, known, kind, place = "many" }: {
@@ -70,17 +67,12 @@ export function checkKnown(
   return false;
 }
 
-/** Paths of the items of an optional list. */
 export function readList(reading: Reading, path: Path): { path: Path }[] {
   const value = valueAt(reading.source.data, path);
   if (value === undefined || value === null) return [];
   if (Array.isArray(value)) return value.map((_, i) => ({ path: [...path, i] }));
   reading.report(path, { found: showFound(value), expected: "a list" });
   return [];
-}
-
-export function isMapping(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 export function valueAt(data: unknown, path: Path): unknown {
@@ -94,7 +86,7 @@ export function valueAt(data: unknown, path: Path): unknown {
   return value;
 }
 
-/** The path of each name at `path`, in their order; the names of a range have one path. */
+/** In the names' order; names of a range have one path. */
 export function namePaths(data: unknown, path: Path): Path[] {
   const given = valueAt(data, path);
   const places: [unknown, Path][] = Array.isArray(given)
@@ -108,8 +100,8 @@ function countNames(value: unknown): number {
 }
 
 /**
- * Whether the value at `path` stands for several: its key, the value or the item of a list has a
- * range of names.
+ * The value at `path` stands for several: its key, the value or the item of a list has a range of
+ * names.
  */
 export function isOfRange(data: unknown, path: Path): boolean {
   const item = typeof path[1] === "number" ? valueAt(data, path.slice(0, 2)) : undefined;

@@ -1,6 +1,6 @@
 /**
- * Schemas of a scenario file. A schema's message is only the expectation: `reading.ts` adds the
- * position and the value found, `checks.ts` checks conditions on several values.
+ * Schemas of a scenario file. A message is only the expectation: `reading.ts` adds the position and
+ * the value found.
  */
 import { z } from "zod";
 import {
@@ -62,7 +62,7 @@ import {
   within,
 } from "./values.ts";
 import { cablesSchema, switchList } from "./cables_schema.ts";
-import { hintsSchema } from "./hints_schema.ts";
+import { hintsSchema } from "./hints.ts";
 import { queuesSchema } from "./queues_schema.ts";
 
 const KIB = 2 ** 10, MIB = 2 ** 20, GIB = 2 ** 30, PAGE = 4096;
@@ -114,7 +114,7 @@ const leafPlaces = leaf(
   },
 );
 
-/** A host's options; `defaults` has the same for all hosts. */
+/** `defaults` has the same for all hosts. */
 export const hostSchema = mapping({
   attach: oneOf(ATTACHMENTS).optional().describe(
     "how the card is attached: as a PCIe device, or to the processor's coherent bus",
@@ -203,7 +203,7 @@ const probability = leaf(
 
 const MTUS = [256, 512, 1024, 2048, 4096] as const;
 
-/** Dynamic thresholds of SAI are powers of two. [choice] The range: Mellanox's SAI goes on to 64. */
+/** SAI's are powers of two. [choice] The range: Mellanox's SAI goes on to 64. */
 const ALPHAS: Readonly<Record<string, number>> = Object.fromEntries(
   Array.from({ length: 11 }, (_, i) => i - 7).map((power) => [
     power < 0 ? `1/${2 ** -power}` : String(2 ** power),
@@ -219,10 +219,9 @@ const alpha = leaf(
   },
 );
 
-/** Speed of signals in fibre (SONiC's `buffer_headroom_mellanox.lua`). */
+/** Of signals in fibre (SONiC's `buffer_headroom_mellanox.lua`). */
 const METRES_PER_S = 198_000_000;
 
-/** Headroom in bytes, or of a cable with this latency. */
 export type HeadroomSection =
   | { readonly kind: "bytes"; readonly bytes: number }
   | { readonly kind: "cable"; readonly latencyPs: number };
@@ -351,7 +350,7 @@ export const fabricSchema = mapping({
 });
 export type FabricSection = z.infer<typeof fabricSchema>;
 
-/** A name becomes part of a subject, of a file name and of a process name. */
+/** Part of a subject, of a file name and of a process name. */
 export const NAME_PATTERN = /^[A-Za-z0-9][A-Za-z0-9-]{0,39}$/;
 export const NAME_EXPECTED = "a name of letters, digits and '-', at most 40";
 const name = leaf(
@@ -364,7 +363,6 @@ const hostNames = leaf(HOST_NAMES_EXPECTED, NAMES_SHAPE, namesOf);
 
 const METHODS_EXPECTED = "a method, a list of different ones, or all";
 
-/** One method, several, or all that persist: always a list of at least one. */
 function methodsOf(names: readonly MethodName[]) {
   const method = nameOf(names);
   const list = { type: "array", items: { enum: names }, minItems: 1, uniqueItems: true };
@@ -393,7 +391,6 @@ const VALUE_SCHEMAS = Object.fromEntries(
   Object.entries(VALUE_KINDS).map(([name, kind]) => [name, valueSchema(kind)]),
 ) as Readonly<Record<keyof typeof VALUE_KINDS, z.ZodType>>;
 
-/** The schema of each option type of shipped programs. */
 export const OPTION_SCHEMAS: Readonly<Record<OptionKind, z.ZodType>> = {
   ...VALUE_SCHEMAS,
   "host": text,
@@ -521,7 +518,7 @@ export type CaptureSection = z.infer<typeof captureSchema>;
 
 export const expectationSchema = nameOf(EXPECTATIONS);
 
-/** The top level of the file; items of lists have schemas of their own. */
+/** Items of lists have schemas of their own. */
 export const SECTIONS = {
   name,
   seed: integer(0, Number.MAX_SAFE_INTEGER).optional()

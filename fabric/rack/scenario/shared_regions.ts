@@ -1,16 +1,12 @@
-/**
- * `shared` of a scenario file: the schema of its items, defaults of omitted values, and consistency
- * checks.
- */
 import type { z } from "zod";
 import { showFound } from "../plan/problem.ts";
 import { formatSize } from "../plan/units.ts";
+import { LINE_BYTES } from "../../base/cache_line.ts";
 import {
   directoryBytes,
   JUDGE_PLAN,
   type JudgePlan,
   PLACEMENTS,
-  REGION_LINE_BYTES,
   REGION_SIZES,
 } from "../plan/shared_region.ts";
 import { formatTime, PS_PER_US } from "../../base/time.ts";
@@ -61,7 +57,7 @@ const far = leaf(
 const entries = integer(1, 2 ** 20);
 
 const ownRule = ownFile("./my_rule.ts");
-/** The rule of home's judge (C-04, decision 17); a path alone is that of a rule. */
+/** C-04, decision 17; a path alone is that of a rule. */
 const judgeSchema = orShort(
   renamed({
     marginPercent: ["margin", integer(0, 10_000)],
@@ -77,14 +73,13 @@ const judgeSchema = orShort(
   },
 );
 
-/** An item of `shared`. */
 export const sharedSchema = mapping({
   name: name.describe("by which programs ask for it: cpu.region(name)"),
   home: hostName.describe("the host whose memory it is"),
   memory: oneOf(["scm", "dram"]).optional().describe("which memory of home; scm unless given"),
-  at: size(0, 64 * GIB, REGION_LINE_BYTES).optional()
+  at: size(0, 64 * GIB, LINE_BYTES).optional()
     .describe("where in home's SCM it begins; from its end downwards unless given"),
-  bytes: size(REGION_LINE_BYTES, GIB, REGION_LINE_BYTES).describe("how long it is, whole lines"),
+  bytes: size(LINE_BYTES, GIB, LINE_BYTES).describe("how long it is, whole lines"),
   far: far.describe("the hosts that register it"),
   placement: oneOf(PLACEMENTS).optional().describe(
     "which card keeps copies: home's, the far one's, or where the more accesses come from",
@@ -108,7 +103,6 @@ export const sharedSchema = mapping({
 });
 export type SharedSection = z.infer<typeof sharedSchema>;
 
-/** The items of `shared`, with what the file omits. */
 export function readShared(reading: Reading): DraftShared[] {
   return readList(reading, ["shared"]).flatMap(({ path }) => {
     const section = read(reading, path, sharedSchema);
@@ -134,8 +128,6 @@ function resolved({ lease, ...section }: SharedSection): SharedScenario {
     leasePs: lease ?? LEASE_PS,
   };
 }
-
-// ── checks on several values ─────────────────────────────────────────────────────────────────────
 
 interface Checked {
   readonly data: unknown;
@@ -247,7 +239,6 @@ function checkVersions(
   }
 }
 
-/** Checks a home's memories: regions with a place must fit and not overlap. */
 function checkMemory(
   shared: readonly DraftShared[],
   home: HostScenario,
@@ -268,7 +259,6 @@ function checkMemory(
   }
 }
 
-/** Regions with a given place, and named places of SCM, do not overlap other regions. */
 function checkPlaces(its: readonly DraftShared[], end: number, report: Report): void {
   const placed = its.filter(({ region: { memory, at } }) => memory === "scm" && at !== undefined)
     .toSorted((x, y) => x.region.at! - y.region.at!);
@@ -287,7 +277,6 @@ function checkPlaces(its: readonly DraftShared[], end: number, report: Report): 
   }
 }
 
-/** Home's card counts far cards over all of its regions. */
 function checkAgents(shared: readonly DraftShared[], report: Report): void {
   const known = new Map<string, Set<string>>();
   for (const { path, region } of shared) {
@@ -305,10 +294,7 @@ function pagesOf(region: Parameters<typeof directoryBytes>[0]): number {
   return Math.ceil((region.bytes + directoryBytes(region)) / PAGE_BYTES) * PAGE_BYTES;
 }
 
-/**
- * Begin of each region in its home's memory, from the memory's start: the file's place, else from
- * the end downwards, in whole pages.
- */
+/** From the memory's start: the file's place, else from the end downwards, in whole pages. */
 export function placesOf(
   shared: readonly SharedScenario[],
   hosts: readonly Pick<HostScenario, "name" | "scmBytes" | "dramBytes">[],

@@ -1,7 +1,4 @@
-/**
- * Single values and mappings of a scenario file, from which its schemas are made. A schema's message is
- * only the expectation: `reading.ts` adds the position and the value found.
- */
+/** Single values and mappings of a scenario file. */
 import { z } from "zod";
 import { isWhole, wholeText } from "../../base/whole_number.ts";
 import { namesInRange } from "../plan/names.ts";
@@ -9,10 +6,10 @@ import { listOf, nearest } from "../plan/problem.ts";
 import { expectedOf, readValue, type ValueKind } from "../plan/option_rows.ts";
 import { parseDuration, parseRate } from "../plan/units.ts";
 
-/** Part of a JSON schema, for editors; `json_schema.ts` makes a scenario's. */
+/** Part of a JSON schema; `json_schema.ts` makes a scenario's. */
 export type JsonShape = Readonly<Record<string, unknown>>;
 
-/** A single value; `shape` is the condition of `parse` as far as JSON schema can express it. */
+/** `shape` is the condition of `parse` as far as JSON schema can express it. */
 export function leaf<T>(
   expected: string | ((found: unknown) => string),
   shape: JsonShape,
@@ -32,7 +29,7 @@ export function oneOf<const T extends string>(words: readonly T[]) {
   return leaf(listOf(words), shape, (value) => words.find((word) => word === value));
 }
 
-/** A word of a list that is too long to print; the message has the most similar word, if any. */
+/** The list is too long to print: the message has the most similar word, if any. */
 export function nameOf<const T extends string>(words: readonly T[]) {
   const expected = (found: unknown) =>
     (typeof found === "string" ? nearest(found, words) : undefined) ?? listOf(words);
@@ -47,17 +44,15 @@ export function integer(least: number, most: number) {
   );
 }
 
-/** A decimal number; {@link POSITIVE} excludes zero. */
+/** {@link POSITIVE} excludes zero. */
 export const NUMBER = String.raw`\d+(\.\d+)?`;
 const POSITIVE = String.raw`(?=[\d.]*[1-9])\d+(\.\d+)?`;
 const TIME_UNITS = String.raw`\s*(s|ms|us|ns|ps)`;
 
-/** A text that matches as a whole. */
 export function textLike(...parts: readonly string[]): JsonShape {
   return { type: "string", pattern: `^${parts.join("")}$` };
 }
 
-/** Input of {@link parseDuration}. */
 export const DURATION_SHAPE: JsonShape = {
   anyOf: [{ enum: [0, "0"] }, textLike(NUMBER, TIME_UNITS)],
 };
@@ -86,7 +81,6 @@ export const flag = leaf(
   (value) => typeof value === "boolean" ? value : undefined,
 );
 
-/** The schema of an option's values. */
 export function valueSchema(
   kind: Exclude<ValueKind, { readonly type: "host" | "time" | "wall-time" }>,
 ): z.ZodType {
@@ -105,7 +99,6 @@ export function valueSchema(
 export const duration = leaf("a time with its unit, like 300ns", DURATION_SHAPE, parseDuration);
 export const TIME_SHAPE: JsonShape = textLike(POSITIVE, TIME_UNITS);
 
-/** A time > 0. */
 export function positiveTime(expected: string) {
   return leaf(
     expected,
@@ -133,7 +126,6 @@ export function isOwnFile(value: string): boolean {
   return OWN_FILE.test(value);
 }
 export const OWN_FILE_SHAPE: JsonShape = { type: "string", pattern: OWN_FILE.source };
-/** @param example a path, for the error. */
 export function ownFile(example: string) {
   return leaf(
     `the path of a file of your own, like ${example}`,
@@ -142,14 +134,13 @@ export function ownFile(example: string) {
   );
 }
 
-/** Marks words that are allowed in place of a mapping: see `json_schema.ts`. */
 export const WORDS = "x-words";
 
 type Rows = Readonly<Record<string, readonly [key: string, schema: z.ZodType]>>;
 
 type ValuesOf<R extends Rows> = { -readonly [Name in keyof R]?: z.output<R[Name][1]> };
 
-/** A mapping of optional keys, which have other names in a plan; `or` as of {@link mapping}. */
+/** Optional keys, which have other names in a plan; `or` as of {@link mapping}. */
 export function renamed<const R extends Rows>(rows: R, or = "") {
   const names = Object.entries(rows);
   const shape = Object.fromEntries(names.map(([, [key, schema]]) => [key, schema.optional()]));
@@ -160,7 +151,6 @@ export function renamed<const R extends Rows>(rows: R, or = "") {
   );
 }
 
-/** `on` for all defaults, `off` for null, or a mapping. */
 export function switchable<const R extends Rows>(rows: R) {
   return z.preprocess(
     (value) => value === "on" ? {} : value === "off" ? null : value,
@@ -168,12 +158,11 @@ export function switchable<const R extends Rows>(rows: R) {
   ).meta({ [WORDS]: ["on", "off"] });
 }
 
-/** Marks the value that is allowed in place of a mapping: see `json_schema.ts`. */
 export const SHORT = "x-short";
 
 /**
- * A mapping, or a value that is short for one: `short.schema` reads it, and `short.meaning` is its
- * mapping. `short.or` names it in the message about a value that is neither.
+ * A mapping, or a value that is short for one: `short.schema` reads it, `short.meaning` is its
+ * mapping, `short.or` names it in a message.
  */
 export function orShort<T, S extends z.ZodType>(
   schema: S,
@@ -194,10 +183,10 @@ export function orShort<T, S extends z.ZodType>(
   return z.preprocess(expanded, schema).meta({ [SHORT]: short.shape });
 }
 
-/** Prefix of a schema's message that lists the keys of a mapping, to distinguish unknown keys. */
+/** Marks a message that lists a mapping's keys, to distinguish unknown keys. */
 const KEYS = "keys:";
 
-/** A mapping without other keys; `or` names the alternatives to a mapping. */
+/** Without other keys; `or` names the alternatives. */
 export function mapping<const Shape extends z.ZodRawShape>(shape: Shape, or = "") {
   const keys = Object.keys(shape);
   const expected = `${or}a mapping with ${listOf(keys.slice(0, 4))}${keys.length > 4 ? " …" : ""}`;
@@ -206,7 +195,6 @@ export function mapping<const Shape extends z.ZodRawShape>(shape: Shape, or = ""
   return z.strictObject(shape, { error });
 }
 
-/** The keys of a mapping, from the message of its issue about an unknown key. */
 export function knownKeys(message: string): readonly string[] {
   return message.startsWith(KEYS) ? message.slice(KEYS.length).split(" ") : [];
 }
@@ -223,12 +211,11 @@ export const successRate = leaf(
   },
 );
 
-/** Input of {@link namesOf}. */
 export const NAMES_SHAPE: JsonShape = {
   anyOf: [{ type: "string" }, { type: "array", items: { type: "string" }, minItems: 1 }],
 };
 
-/** All names of a name, a range like s1..s4, or a list of both; undefined for anything else. */
+/** Of a name, a range like s1..s4, or a list of both; undefined for anything else. */
 export function namesOf(value: unknown): string[] | undefined {
   const list: readonly unknown[] = Array.isArray(value) ? value : [value];
   const isRight = list.length > 0 && list.every((each) => typeof each === "string");

@@ -1,4 +1,4 @@
-/** Expands a scenario into its runs: every method, DDIO on and off. */
+/** A scenario's runs: every method, DDIO on and off. */
 import type { ProgramScenario, Scenario } from "./scenario.ts";
 import type { HostScenario } from "./scenario.ts";
 import { valuesIn, type ValuesOf } from "../plan/option_rows.ts";
@@ -8,26 +8,23 @@ export interface HostVariant extends Omit<HostScenario, "ddio"> {
   readonly ddio: boolean;
 }
 
-/** A scenario with one value for every parameter: the input of `makePlan`. */
 export interface ScenarioVariant extends Omit<Scenario, "hosts"> {
   /** `persist-opcode, ddio off`; the scenario's name if it is the only variant. */
   readonly label: string;
-  /** The method that programs vary, or all programs share; null without a common one. */
+  /** That programs vary, or all share; null without a common one. */
   readonly method: MethodName | null;
-  /** DDIO of the hosts that vary it, or that all hosts share; null where hosts differ. */
+  /** Of the hosts that vary it, or that all share; null where hosts differ. */
   readonly ddio: "on" | "off" | null;
   readonly hosts: readonly HostVariant[];
 }
 
-/** Choices that replace the scenario's. */
 export interface VariantChoices extends Omit<ValuesOf<typeof CHOICES>, "seed"> {
-  /** An input file for every program with one. */
   readonly input?: string;
 }
 
 /**
- * The runs of a scenario: methods in its order, within each DDIO off, then on. A choice replaces the
- * scenario's values where they vary, else everywhere: so it is a run of the whole matrix.
+ * Methods in the scenario's order, within each DDIO off, then on. A choice replaces the scenario's
+ * values where they vary, else everywhere: it is a run of the whole matrix.
  */
 export function variants(scenario: Scenario, choices: VariantChoices = {}): ScenarioVariant[] {
   const isMethodVaried = scenario.programs.some((program) => methodsOf(program).length > 1);
@@ -73,7 +70,7 @@ function methodsOf(program: ProgramScenario): readonly MethodName[] {
   return Array.isArray(method) ? method : [method as MethodName];
 }
 
-/** Whether a shipped program has an option of this name. An atomic has 8 B, whatever others have. */
+/** An atomic has 8 B, whatever others have. */
 export function takes({ run, options }: ProgramScenario, option: string): boolean {
   if (option === "size" && String(options.test).startsWith("ib_atomic")) return false;
   return Object.hasOwn(PROGRAMS, run) && Object.hasOwn(PROGRAMS[run]!, option);
@@ -85,7 +82,6 @@ function withChoices(program: ProgramScenario, choices: VariantChoices): Program
   return { ...program, options: { ...program.options, ...chosen } };
 }
 
-/** Choices among a program's options. */
 export function takenBy(
   program: ProgramScenario,
   { input, ...choices }: {

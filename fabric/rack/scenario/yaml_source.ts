@@ -1,6 +1,6 @@
 /**
- * Parses YAML 1.2 text into plain data with the position of each value. Built on the parser's
- * events, so that only core scalars, lists and mappings are created.
+ * YAML 1.2 as plain data with each value's position. Built on the parser's events, so that only
+ * core scalars, lists and mappings are created.
  */
 import {
   type AliasEvent,
@@ -21,10 +21,9 @@ import {
 } from "js-yaml";
 import type { FileProblem } from "../plan/problem.ts";
 
-/** The path of a value: keys of mappings and indexes of lists, from the top. */
 export type Path = readonly (string | number)[];
 
-/** Line and column count from 1. */
+/** From 1. */
 export interface Position {
   readonly line: number;
   readonly column: number;
@@ -33,18 +32,15 @@ export interface Position {
 export interface YamlSource {
   readonly file: string;
   readonly data: unknown;
-  /** Position of the value at `path`, or of the nearest existing key around it. */
+  /** Of the value at `path`, or of the nearest existing key around it. */
   locate(path: Path): Position;
-  /** Position of the key at `path`, for an invalid key. */
   locateKey(path: Path): Position;
 }
 
 interface YamlNode {
   readonly offset: number;
   readonly data: unknown;
-  /** Number of values in it, with itself. */
   readonly size: number;
-  /** Of a mapping by key, of a list by index. */
   readonly entries?: ReadonlyMap<string, Entry>;
 }
 
@@ -81,7 +77,7 @@ export function formatPath(path: Path): string {
   return text;
 }
 
-/** Reads one document. Of a duplicate key, which is a problem, the second value counts. */
+/** One document. Of a duplicate key, which is a problem, the second value counts. */
 export function readYaml(
   text: string,
   file: string,
@@ -104,7 +100,7 @@ export function readYaml(
   };
 }
 
-/** The position of an offset, by a search: a large file may have a problem in each line. */
+/** By a search: a large file may have a problem in each line. */
 function positionsIn(text: string): (offset: number) => Position {
   const starts = [0];
   for (let end = text.indexOf("\n"); end >= 0; end = text.indexOf("\n", end + 1)) {
@@ -215,7 +211,7 @@ function readMapping(walk: Walk, event: MappingEvent, path: Path): YamlNode {
   return { offset: event.start, entries, data, size: sizeOf(entries) };
 }
 
-/** A key as text, whatever scalar it is: `1:` and `on:` are valid names. */
+/** As text, whatever scalar it is: `1:` and `on:` are valid names. */
 function readKey(walk: Walk, path: Path): { readonly offset: number; readonly key: string } {
   const event = walk.events[walk.next]!;
   const { offset, data } = readNode(walk, path);

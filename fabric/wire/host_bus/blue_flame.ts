@@ -1,44 +1,36 @@
 /**
  * BlueFlame: a doorbell that carries its WQE. The driver stores both into a write-combined register
- * of the RNIC's BAR, so that the RNIC need not fetch the WQE (mlx5: rdma-core, `providers/mlx5/qp.c`,
- * `post_send_db` and `mlx5_bf_copy`). Each send queue has two buffers, used in turn. The WQE lies
- * before the doorbell, which is the end of a buffer: the place of a doorbell is fixed, and if the buffer
- * arrives in the order of addresses the doorbell is last, so the RNIC never has to wait.
+ * of the RNIC's BAR, so that the RNIC need not fetch the WQE (mlx5: rdma-core,
+ * `providers/mlx5/qp.c`, `post_send_db`, `mlx5_bf_copy`). Each send queue has two buffers, used in
+ * turn. The doorbell ends a buffer: its place is fixed, and it is last in order of addresses.
  *
  *   buffer of 320 B:  … not used | padding to 64 B | WQE, whole segments of 16 B | doorbell 16 B
  *
- * A core's write-combining buffer is a line, and goes to the bus as one write when it is full. It may be
- * evicted sooner: then its words of 8 B arrive in pieces, in any order (Intel SDM, vol. 3, §12.3.1).
- * `sfence` behind each doorbell orders all of them before the next one.
+ * A core's write-combining buffer is a line, and goes to the bus as one write when it is full.
+ * Evicted sooner, its words of 8 B arrive in pieces, in any order (Intel SDM, vol. 3, §12.3.1).
+ * `sfence` behind each doorbell orders them before the next one.
  */
 import { allocate, viewOf } from "../../base/slab.ts";
 import { type Doorbell, encodeDoorbell, type StampedPointer } from "./queue_information.ts";
 
-/** Start of the registers: the two buffers of queue 0, then those of queue 1, … */
 const BLUE_FLAME_OFFSET = 0x10_0000;
-/** A core's largest write: a line. */
 const CHUNK_BYTES = 64;
-/** A store into write-combined memory: the unit in which a line may be cut. */
+/** The unit in which a write-combined line may be cut. */
 export const WORD_BYTES = 8;
-/** Distance of two buffers. */
 const BUFFER_STRIDE = 512;
-/** Doorbell, WQE and padding: whole lines. */
 export const BUFFER_BYTES = 320;
 const DOORBELL_BYTES = 16;
 const SEGMENT_BYTES = 16;
-/** Largest carried WQE (mlx5: a register of 512 B, so two buffers of 256 B). */
+/** mlx5: a register of 512 B, so two buffers of 256 B. */
 export const BLUE_FLAME_WQE_BYTES = 256;
-/** The doorbell's first word: the WQE's segments above the queue's number. */
 const SEGMENTS_SHIFT = 24;
 
-/** The place of a piece of a buffer. */
 export interface BufferPlace {
-  /** Number of the buffer: twice its queue's, and 0 or 1. */
+  /** Twice the queue's number, plus 0 or 1. */
   readonly buffer: number;
   readonly at: number;
 }
 
-/** The buffer of a register; undefined for a register outside of BlueFlame's. */
 export function placeOfRegister(offset: number): BufferPlace | undefined {
   const from = offset - BLUE_FLAME_OFFSET;
   if (from < 0) return undefined;
@@ -46,8 +38,8 @@ export function placeOfRegister(offset: number): BufferPlace | undefined {
 }
 
 /**
- * The bytes to store for a WQE, a whole number of segments up to {@link BLUE_FLAME_WQE_BYTES}, and
- * its doorbell: whole lines, up to the end of buffer 0 or 1.
+ * Whole lines up to the end of the buffer, for a WQE of whole segments up to {@link
+ * BLUE_FLAME_WQE_BYTES}.
  */
 export function encodeBlueFlame(
   doorbell: { readonly queue: number; readonly write: StampedPointer },
@@ -66,13 +58,11 @@ export function encodeBlueFlame(
 }
 
 export interface BlueFlameDoorbell extends Required<Doorbell> {
-  /** Begin of its first line in the buffer, and of the WQE in it. */
   readonly start: number;
   readonly wqeStart: number;
   readonly wqeBytes: number;
 }
 
-/** The doorbell at a buffer's end; undefined for other bytes. */
 export function decodeBlueFlameDoorbell(buffer: Uint8Array): BlueFlameDoorbell | undefined {
   const view = viewOf(buffer);
   const at = BUFFER_BYTES - DOORBELL_BYTES;

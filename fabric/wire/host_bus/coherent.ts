@@ -1,21 +1,20 @@
 /**
- * Messages of the processor's coherent bus between an RNIC and its host (C-01, C-02), in place of PCIe's
- * memory reads and writes. Named as in QPI (Intel, An Introduction to the Intel QuickPath Interconnect,
- * 2009); each notes where QPI has another form.
+ * Messages of the processor's coherent bus between an RNIC and its host (C-01, C-02), in place of
+ * PCIe's memory reads and writes. Named as in QPI (Intel, An Introduction to the Intel QuickPath
+ * Interconnect, 2009).
  *
- * A message is about up to {@link RUN_LINES} consecutive lines within 512 B: it stands for that many
- * messages of the bus, sent back to back, and its bytes are theirs. Unlike PCIe the bus keeps no order
- * between messages of different classes, nor between lines: the card enforces a required order by waits
- * (decision 5).
+ * A message is about up to {@link RUN_LINES} consecutive lines within 512 B: it stands for as many
+ * messages of the bus, and has their bytes. Unlike PCIe the bus keeps no order between messages of
+ * different classes, nor between lines: the card enforces order by waits (decision 5).
  *
- * Lines of a shared region belong to `fabric/coherence`; these messages are ordinary DMA, which leaves
- * nothing in the card's caches (decision 4).
+ * They are ordinary DMA and leave nothing in the card's caches (decision 4). Lines of a shared
+ * region belong to `fabric/coherence`.
  */
+import { LINE_BYTES } from "../../base/cache_line.ts";
 import type { Time } from "../../base/time.ts";
 import { FLIT_BYTES } from "./flit.ts";
 import type { StampedPointer } from "./queue_information.ts";
 
-export const LINE_BYTES = 64;
 /**
  * Lines of one message: as many as one read request of PCIe, so that both buses have as many
  * events.
@@ -24,8 +23,8 @@ export const RUN_LINES = 8;
 export const RUN_BYTES = RUN_LINES * LINE_BYTES;
 
 /**
- * The card asks for lines. `RdCur`: their content now, and no copy. `RdCode`: a copy in S, known to
- * the host's snoop filter. `InvItoE`: ownership without content, for a write that follows.
+ * `RdCur`: content now, no copy. `RdCode`: a copy in S, known to the host's snoop filter.
+ * `InvItoE`: ownership without content, for a write that follows.
  */
 export interface LineRequest {
   readonly kind: "coherent";
@@ -40,7 +39,7 @@ export interface LineRequest {
   readonly medium?: true;
 }
 
-/** The agent's answer with content: `state` is that of the card's copy, I for none. */
+/** `state` is that of the card's copy, I for none. */
 export interface LineData {
   readonly kind: "coherent";
   readonly op: "DataC";
@@ -51,10 +50,9 @@ export interface LineData {
 }
 
 /**
- * Bytes of lines that the card owns, as a write-back: `WbMtoI` gives ownership back, `WbMtoE` keeps
- * it for a following write of the same lines. Bytes within lines are masked. `toMemory` is the flow
- * bit (P-02, decision 4): past the LLC into the iMC. QPI has no push with such a bit; CXL.cache has
- * similar ones (ItoMWr, WrCur).
+ * Write-back of bytes of owned lines, masked within lines: `WbMtoI` gives ownership back, `WbMtoE`
+ * keeps it for a following write. `toMemory` is the flow bit (P-02, decision 4): past the LLC into
+ * the iMC. QPI has no push with such a bit; CXL.cache has similar ones (ItoMWr, WrCur).
  */
 export interface LineWrite {
   readonly kind: "coherent";
@@ -63,15 +61,15 @@ export interface LineWrite {
   readonly address: number;
   readonly data: Uint8Array<ArrayBuffer>;
   readonly toMemory: boolean;
-  /** Not on the bus: when the card's port took the write, for observers. In no digest. */
+  /** Not on the bus, in no digest: when the card's port took the write. */
   readonly takenAt?: Time;
 }
 
 /**
- * Answers without content, for `lines` lines. `GntE`: the card owns them (QPI: Gnt_Cmp). `Cmp`: a
- * write has reached the end of its flow, visible to all, and under flow 1 in the persistence
- * domain. `FailedCmp`: a request to absent lines, or one that the host's IOMMU refuses (QPI: Cmp
- * with response status failed). `RspI`: the card's copy is gone.
+ * For `lines` lines. `GntE`: the card owns them (QPI: Gnt_Cmp). `Cmp`: a write has reached the end
+ * of its flow, visible to all, and under flow 1 in the persistence domain. `FailedCmp`: absent
+ * lines, or a refusal of the host's IOMMU (QPI: Cmp with response status failed). `RspI`: the
+ * card's copy is gone.
  */
 export interface LineAnswer {
   readonly kind: "coherent";
@@ -81,14 +79,12 @@ export interface LineAnswer {
   readonly lines: number;
 }
 
-/** A core changes a line that the card has a copy of; answered by `RspI`. */
 export interface LineSnoop {
   readonly kind: "coherent";
   readonly op: "SnpInv";
   readonly address: number;
 }
 
-/** A core's load from the card's memory; answered by {@link NonCoherentData}. */
 export interface NonCoherentRead {
   readonly kind: "coherent";
   readonly op: "NcRd";
@@ -97,7 +93,6 @@ export interface NonCoherentRead {
   readonly length: number;
 }
 
-/** Empty if nothing is there. */
 export interface NonCoherentData {
   readonly kind: "coherent";
   readonly op: "DataNc";
@@ -105,10 +100,7 @@ export interface NonCoherentData {
   readonly data: Uint8Array<ArrayBuffer>;
 }
 
-/**
- * A core's store into the card: a doorbell. At most a line; `stored` and `by` as in
- * `RegisterWrite`.
- */
+/** A doorbell, at most a line; `stored` and `by` as in `RegisterWrite`. */
 export interface NonCoherentWrite {
   readonly kind: "coherent";
   readonly op: "NcWr";
@@ -118,7 +110,7 @@ export interface NonCoherentWrite {
   readonly by?: number;
 }
 
-/** An interrupt to a core named by its number, not by a logical destination: as MSI-X's here (`IntLogical`). */
+/** Names a core by its number, as MSI-X does here, not by a logical destination (`IntLogical`). */
 export interface InterruptMessage {
   readonly kind: "coherent";
   readonly op: "IntPhysical";
@@ -137,18 +129,16 @@ export type CoherentMessage =
   | InterruptMessage;
 
 const DATA_FLITS = 8;
-/** A header without byte mask, and one with it. */
 const HEADER_FLITS = 1, MASKED_HEADER_FLITS = 3;
 
-/** The least message: the serialisation part of the lookahead. */
+/** The serialisation part of the lookahead. */
 export const LEAST_COHERENT_BYTES = FLIT_BYTES * HEADER_FLITS;
 
-/** Bytes on the bus, CRC included. */
 export function coherentWireBytes(message: CoherentMessage): number {
   return FLIT_BYTES * flitsOf(message);
 }
 
-/** Commands and other messages of PCIe are non-coherent ones with a line of content here. */
+/** Commands and other messages of PCIe travel as non-coherent ones with a line of content. */
 export const COHERENT_CONTROL_BYTES = FLIT_BYTES * (MASKED_HEADER_FLITS + DATA_FLITS);
 
 function flitsOf(message: CoherentMessage): number {
@@ -180,7 +170,6 @@ function flitsOf(message: CoherentMessage): number {
   }
 }
 
-/** Flits of a write-back of these bytes: partial lines are masked. */
 export function writeFlits(address: number, length: number): number {
   const lines = linesOf(address, length);
   const first = address % LINE_BYTES, last = (address + length) % LINE_BYTES;
@@ -190,13 +179,11 @@ export function writeFlits(address: number, length: number): number {
   return lines * (HEADER_FLITS + DATA_FLITS) + parts * (MASKED_HEADER_FLITS - HEADER_FLITS);
 }
 
-/** Whether the message has bytes of a DMA write. */
 export function isLineWrite(message: { readonly kind: string }): message is LineWrite {
   const { kind, op } = message as { readonly kind: string; readonly op?: unknown };
   return kind === "coherent" && (op === "WbMtoI" || op === "WbMtoE");
 }
 
-/** Lines that hold these bytes. */
 export function linesOf(address: number, length: number): number {
   return length === 0
     ? 0

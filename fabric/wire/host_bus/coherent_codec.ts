@@ -1,8 +1,9 @@
 /** Coherent bus messages as plain arrays, and back, checked field by field. */
-import { type CoherentMessage, LINE_BYTES, linesOf, RUN_BYTES } from "./coherent.ts";
+import { LINE_BYTES } from "../../base/cache_line.ts";
+import { type CoherentMessage, linesOf, RUN_BYTES } from "./coherent.ts";
 import { isCount } from "./rnic_command_shape.ts";
 
-/** An operation's number is its place, which never changes. */
+/** An operation's number is its place here, which never changes. */
 const OPS = [
   "RdCur",
   "RdCode",
@@ -21,12 +22,10 @@ const OPS = [
   "IntPhysical",
 ] as const satisfies readonly CoherentMessage["op"][];
 
-/** The operation's number, for hashes and arrays. */
 export function coherentOp({ op }: CoherentMessage): number {
   return OPS.indexOf(op);
 }
 
-/** The fields behind the kind's number. It shares the message's bytes. */
 export function coherentToArray(message: CoherentMessage): unknown[] {
   const op = coherentOp(message);
   switch (message.op) {
@@ -137,7 +136,6 @@ export function coherentFromArray(
   }
 }
 
-/** Whole lines that one message may be about. */
 function isRun(address: unknown, lines: unknown): boolean {
   if (!isCount(address) || !isCount(lines) || address % LINE_BYTES !== 0 || lines === 0) {
     return false;

@@ -1,26 +1,23 @@
 /**
- * Completion queue elements in host memory: 64 bytes, written by the RNIC by DMA. The host detects
- * a new one by its owner bit (`rocev2.md` §5.3), which toggles with each pass of the ring.
+ * Completion queue elements in host memory: 64 bytes, written by DMA. The owner bit, by which the
+ * host detects a new one, toggles with each pass of the ring (`rocev2.md` §5.3).
  */
 import { allocate, viewOf } from "../../base/slab.ts";
 
 export const CQE_BYTES = 64;
 
-/**
- * [choice] The unit of timestamps in entries: a nanosecond, as in ConnectX-6 Dx's real-time clock.
- */
+/** [choice] Unit of timestamps: a nanosecond, as in ConnectX-6 Dx's real-time clock. */
 export const CLOCK_KHZ = 1_000_000;
 
-/** The completed operation. `recv-persistence` is the RECV that the PM module consumed (P-26). */
+/** `recv-persistence` is the RECV that the PM module consumed (P-26). */
 export const CQE_OPCODES = {
   "requester": 0,
   "recv-write-immediate": 1,
   "recv": 2,
   "recv-immediate": 3,
   "recv-invalidate": 4,
-  /** The queue has been resized: the following entries are in the other ring. */
   "resize": 5,
-  /** An entry of the card's event queue: see `event_entry.ts`. */
+  /** `event_entry.ts`. */
   "event": 6,
   "recv-persistence": 8,
   "requester-error": 13,
@@ -40,9 +37,8 @@ export type CqeOpcode =
   | "responder-error";
 
 /**
- * ibv_wc_status with its numbers, restricted to those of RC, UC and UD queue pairs. VERIFY_ERR is
- * vendor-specific, beyond libibverbs' last (V-01): the write was answered, but not with "written".
- * The queue pair remains operational.
+ * ibv_wc_status with its numbers, of RC, UC and UD. VERIFY_ERR is vendor-specific (V-01): the write
+ * was answered, but not with "written"; the queue pair remains operational.
  */
 export const WC_STATUS = {
   SUCCESS: 0,
@@ -81,11 +77,10 @@ export type WcStatus =
   | "GENERAL_ERR"
   | "VERIFY_ERR";
 
-/** A decoded CQE. */
 export interface Cqe {
   readonly opcode: CqeOpcode;
   readonly status: WcStatus;
-  /** Cause of the failure: a code of `vendor_error.ts`; 0 for success. */
+  /** A code of `vendor_error.ts`; 0 for success. */
   readonly vendorError: number;
   readonly qpn: number;
   /**
@@ -94,24 +89,19 @@ export interface Cqe {
   readonly wqeIndex: number;
   readonly byteCount: number;
   readonly immediate: number;
-  /** WQE opcode byte of a requester completion. */
   readonly wqeOpcode: number;
-  /** P-25, P-26: PSN of the message, for persistent writes and the RECVs they consume. */
+  /** P-25, P-26: of persistent writes and the RECVs they consume. */
   readonly psn: number;
   /** P-25, P-26: destination VA of the persisted range. */
   readonly va: bigint;
-  /** Source queue pair of a UD receive. */
   readonly sourceQpn: number;
-  /** V-01: the verdict on a verified write, see {@link encodeVerdict}; 0 for other operations. */
+  /** V-01: the verdict on a verified write, see {@link encodeVerdict}. */
   readonly verify: number;
   readonly solicited: boolean;
-  /**
-   * The card's clock at the entry's write, in its ticks; absent unless the queue was made with it.
-   */
+  /** The card's clock at the entry's write, in its ticks; only if the queue was made with it. */
   readonly timestamp?: number;
 }
 
-/** Fields of a CQE that most do not use. */
 export const PLAIN_CQE = {
   status: "SUCCESS",
   vendorError: 0,
@@ -133,10 +123,10 @@ const STATUS_NAMES = new Map<number, WcStatus>(
 );
 const OWNER_BIT = 1, SOLICITED_BIT = 2;
 
-/** Opcode byte of an unwritten entry: the driver initialises the ring with it. */
+/** Of an unwritten entry: the driver initialises the ring with it. */
 export const CQE_INVALID = 0xf1;
 
-/** The owner bit of the entry at `position`, which counts entries since the queue was created. */
+/** The owner bit at `position`, which counts entries since the queue was created. */
 export function ownerBit(position: number, entries: number): 0 | 1 {
   return (Math.floor(position / entries) & 1) as 0 | 1;
 }

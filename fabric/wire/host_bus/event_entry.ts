@@ -1,13 +1,13 @@
 /**
- * Entries of the card's event queue: an asynchronous event in the form of a completion queue's
- * entry, so that ring, owner bit, pointers and interrupt are those of any completion queue.
+ * An event in the form of a completion, so that ring, owner bit, pointers and interrupt are a
+ * completion queue's.
  */
 import type { Cqe } from "./cqe.ts";
 import { HINT_JOBS, type RnicEvent } from "./rnic_command.ts";
 
 type EventType = RnicEvent["type"];
 
-/** An event's number in its entry; a number is never used again. */
+/** A number is never used again. */
 const EVENT_CODES: Readonly<Record<EventType, number>> = {
   QP_FATAL: 1,
   QP_REQ_ERR: 2,
@@ -43,7 +43,7 @@ const NO_FIELDS = {
   verify: 0,
 };
 
-/** The entry of an event: its number takes the place of a completion's WQE opcode. */
+/** The event's number takes the place of a completion's WQE opcode. */
 export function entryOfEvent(event: RnicEvent): Cqe {
   return {
     ...NO_FIELDS,
@@ -95,7 +95,7 @@ function fieldsOf(event: RnicEvent): Partial<Cqe> {
   }
 }
 
-/** The event of an entry; undefined where the entry holds none. */
+/** Undefined where the entry holds no event. */
 export function eventOfEntry(entry: Cqe): RnicEvent | undefined {
   const type = entry.opcode === "event" ? EVENT_TYPES.get(entry.wqeOpcode) : undefined;
   switch (type) {

@@ -1,6 +1,6 @@
 /**
- * Encodes a PCIe message as a plain array for the bus. Messages from another process are validated
- * here, field by field; other code relies on it.
+ * PCIe messages as plain arrays. Those of another process are validated here, field by field; other
+ * code relies on it.
  */
 import { coherentFromArray, coherentToArray } from "./coherent_codec.ts";
 import { ATS_STEPS, type PcieMessage } from "./pcie.ts";
@@ -9,7 +9,6 @@ import { isRegionMessage, type RegionMessage } from "./region_messages.ts";
 import { isRnicCommand, isRnicEvent, isRnicReply } from "./rnic_command.ts";
 import { isBytes, isCount } from "./rnic_command_shape.ts";
 
-/** First element of the array. A number's meaning never changes. */
 const KIND_CODES = {
   "memory-write": 0,
   "memory-read": 1,
@@ -26,13 +25,10 @@ const KIND_CODES = {
   "coherent": 12,
 } as const satisfies Readonly<Record<Exclude<PcieMessage, RegionMessage>["kind"], number>>;
 
-/** A property of a read. */
 const TRACKED = "tracked";
 
-/** The largest write through a doorbell register (write-combining buffer). */
 const REGISTER_BYTES_MAX = 64;
 
-/** The message as an array of plain data, which shares its bytes and objects. */
 export function pcieToArray(message: PcieMessage): unknown[] {
   if (isRegionMessage(message)) return regionToArray(message);
   const code = KIND_CODES[message.kind];
@@ -79,8 +75,8 @@ export function pcieToArray(message: PcieMessage): unknown[] {
 }
 
 /**
- * Decodes an array of {@link pcieToArray}; undefined for any other value. Never throws on plain
- * data. Bytes are views of the array's, as plain `Uint8Array`s.
+ * Decodes an array of {@link pcieToArray}; undefined for any other value. Bytes are views of the
+ * array's, as plain `Uint8Array`s.
  */
 export function pcieFromArray(value: unknown): PcieMessage | undefined {
   if (!Array.isArray(value)) return undefined;
@@ -200,9 +196,7 @@ function control(fields: readonly unknown[]): PcieMessage | undefined {
   return undefined;
 }
 
-/**
- * A decoder may return a subclass whose `slice` does not copy: this converts it to a plain array.
- */
+/** A decoder may return a subclass whose `slice` does not copy. */
 function ownBytes(value: unknown): Uint8Array<ArrayBuffer> | undefined {
   if (!isBytes(value)) return undefined;
   if (Object.getPrototypeOf(value) === Uint8Array.prototype) return value;

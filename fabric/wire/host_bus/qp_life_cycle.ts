@@ -1,8 +1,7 @@
 /**
- * The state transitions of a queue pair as a table, shared by driver and RNIC: the valid
- * transitions, and the required and optional attributes of each (`rocev2.md` §4.1; Linux
- * `core/verbs.c` qp_state_table), limited to the emulator's attributes: one partition key, one port
- * and no alternate path.
+ * A queue pair's transitions, with the required and optional attributes of each (`rocev2.md` §4.1;
+ * Linux `core/verbs.c` qp_state_table), limited to one partition key, one port and no alternate
+ * path.
  */
 import { type QpAttributes, type QpState, type QpType, refuseAccess } from "./rnic_command.ts";
 
@@ -18,7 +17,6 @@ type Table = Readonly<Partial<Record<`${QpState}>${QpState}`, Transition>>>;
 const NONE: Transition = { required: [], optional: [] };
 const DRAIN: Transition = { required: [], optional: ["enSqdAsyncNotify"] };
 
-/** Fields of an address vector besides the address. */
 const PATH = ["trafficClass", "hopLimit", "flowLabel"] as const;
 
 const RC_RTS_OPTIONAL = ["curState", "accessFlags", "minRnrTimer"] as const;
@@ -52,7 +50,7 @@ const RC: Table = {
   },
 };
 
-/** As RC, without the attributes of acknowledgements. */
+/** As RC, without acknowledgements' attributes. */
 const UC_RTS_OPTIONAL = ["curState", "accessFlags"] as const;
 const UC: Table = {
   "reset>init": { required: ["accessFlags"], optional: [] },
@@ -84,7 +82,7 @@ const UD: Table = {
 
 const TABLES: Readonly<Record<QpType, Table>> = { rc: RC, uc: UC, ud: UD };
 
-/** The table's row; undefined where there is no such transition. */
+/** Undefined where there is no such transition. */
 export function transition(type: QpType, from: QpState, to: QpState): Transition | undefined {
   if (to === "reset") return NONE;
   if (to === "err") return from === "reset" ? undefined : NONE;
@@ -93,7 +91,7 @@ export function transition(type: QpType, from: QpState, to: QpState): Transition
 
 const MTUS: ReadonlySet<number> = new Set([256, 512, 1024, 2048, 4096]);
 
-/** Maximum number of outstanding READs and atomics per direction. */
+/** READs and atomics outstanding per direction. */
 export const RD_ATOMIC_MAX = 16;
 
 const MOST: Readonly<Partial<Record<AttributeName, number>>> = {
@@ -116,7 +114,6 @@ const MOST: Readonly<Partial<Record<AttributeName, number>>> = {
 interface ModifiedQp {
   readonly type: QpType;
   readonly state: QpState;
-  /** The port's largest path MTU, in bytes. */
   readonly mtu: number;
 }
 

@@ -1,11 +1,8 @@
 /**
- * Queue information (Q-03): the state of one queue that host and RNIC share in host memory, split
- * by write access (Q-04, Q-05) as `queue_placement.ts` lays it out; rings and their pointers; and
- * doorbells (Q-06).
+ * Queue information (Q-03), which host and RNIC share; rings and their pointers; doorbells (Q-06).
  *
  * SQ, RQ and SRQ: the RNIC's pointer is the *read pointer* (next unit to read), the host's the
- * *write pointer* (last unit filled). CQ: the RNIC writes and the host reads, so the RNIC's pointer
- * is the last unit filled and the host's the next unit to read. Pointers are unit positions in the
+ * *write pointer* (last unit filled). A CQ's are the reverse. Pointers are unit positions in the
  * ring; {@link filledUnits} distinguishes "empty" from "full".
  */
 import type { Time } from "../../base/time.ts";
@@ -13,22 +10,20 @@ import { allocate, viewOf } from "../../base/slab.ts";
 
 export type { QueueKind, QueueState } from "./queue_placement.ts";
 
-/** A pointer and its time information (Q-08). */
+/** Q-08. */
 export interface StampedPointer {
   readonly pointer: number;
   /** When the host stored it, in ps. */
   readonly stamp: Time;
 }
 
-/** Units between two positions of a ring of `depth`, going forward from `from` to `to`. */
 export function ringDistance(from: number, to: number, depth: number): number {
   return (to - from + depth) % depth;
 }
 
 /**
- * Units filled and not yet read, for read pointer `read` and last-filled `write`. The last filled
- * unit is right behind the next one to read if the ring is empty, and never if it is full, as one
- * unit always stays free.
+ * Not yet read. The last filled unit is right behind the next one to read if the ring is empty, and
+ * never if it is full, as one unit always stays free.
  */
 export function filledUnits(read: number, write: number, depth: number): number {
   return ringDistance(read, (write + 1) % depth, depth);
@@ -36,29 +31,21 @@ export function filledUnits(read: number, write: number, depth: number): number 
 
 // Doorbells (Q-06): registers of the RNIC's BAR, big-endian.
 
-/**
- * Queue doorbell, a FIFO: the queue number, and (16-byte form) its write pointer with the
- * timestamp.
- */
+/** A FIFO: the queue number, and (16-byte form) its write pointer with the timestamp. */
 export const DOORBELL_OFFSET = 0x800;
-/**
- * A doorbell as a message, in the same two forms: the card acts on its arrival, without a doorbell
- * space.
- */
+/** The same two forms as a message: the card acts on its arrival, without a doorbell space. */
 export const DOORBELL_MESSAGE_OFFSET = 0x40;
-/** Completion queue arm: CQ number, the host's next position, solicited only. */
+/** CQ number, the host's next position, solicited only. */
 export const CQ_ARM_OFFSET = 0x20;
 
 /**
- * Queue information at the card (`store: device`, Q-03): its memory is a window of the BAR, at
- * offsets that are also the card's addresses, and the driver maps it at equal virtual ones. No DRAM
- * or SCM is there.
+ * Of `store: device` (Q-03): a window of the BAR, whose offsets are also the card's addresses and
+ * the driver's virtual ones. No DRAM or SCM is there.
  */
 export const CARD_MEMORY_BASE = 0x5000_0000_0000;
 /** [choice] Far above the information of all queues of a host (`QUEUES_MOST`). */
 export const CARD_MEMORY_BYTES = 2 ** 30;
 
-/** Whether all of a range lies in the window of the card's memory. */
 export function inCardMemory(address: number, length: number): boolean {
   return address >= CARD_MEMORY_BASE && address + length <= CARD_MEMORY_BASE + CARD_MEMORY_BYTES;
 }

@@ -1,7 +1,7 @@
 /**
- * The place of each field of a queue's information (Q-03 to Q-05): one table of fields, one table of
- * placement rules, and one accessor, {@link layOut}, from which driver, RNIC and memory take every
- * address. A field is written by the side that its space permits:
+ * The place of each field of a queue's information (Q-03 to Q-05): a table of fields, a table of
+ * placement rules, and {@link layOut}, from which driver, RNIC and memory take every address. A
+ * field is written by the side that its space permits:
  *
  *   space 1  RNIC reads and writes, host reads
  *   space 2  RNIC reads, host writes through the RNIC or under its lock
@@ -14,22 +14,20 @@ const KINDS: readonly QueueKind[] = ["sq", "rq", "cq", "srq"];
 const STATES = ["reset", "init", "rtr", "rts", "sqd", "sqe", "err"] as const;
 export type QueueState = typeof STATES[number];
 
-/** The fields of one queue that host and RNIC share. */
 export interface QueueFields {
-  /** Physical address of the queue's first unit, and of its index (Q-03). */
+  /** Physical address of the first unit (Q-03). */
   readonly wqeAddress: number;
   readonly indexAddress: number;
   readonly kind: QueueKind;
   readonly state: QueueState;
   readonly valid: boolean;
-  /** Number of the queue's owner: a queue pair, a completion queue or a shared receive queue. */
   readonly owner: number;
-  /** The RNIC's pointer: the read pointer; in a completion queue the write pointer (Q-12). */
+  /** Read pointer; in a completion queue the write pointer (Q-12). */
   readonly rnicPointer: number;
-  /** Units in the ring, a power of two. */
+  /** Units, a power of two. */
   readonly depth: number;
   readonly unitBytes: number;
-  /** The host's pointer: the write pointer; in a completion queue the read pointer (Q-12). */
+  /** Write pointer; in a completion queue the read pointer (Q-12). */
   readonly hostPointer: number;
   /** When the host stored its pointer, in ps (Q-08); 0: never. */
   readonly stamp: number;
@@ -54,7 +52,6 @@ const long: Form<number> = {
   get: (view, at) => Number(view.getBigUint64(at)),
 };
 
-/** One byte, the value's place in the list; `otherwise` for an unknown place. */
 function listed<T>(values: readonly T[], otherwise: T): Form<T> {
   return {
     bytes: 1,
@@ -81,17 +78,17 @@ export const QUEUE_FIELDS = Object.keys(FORMS) as readonly QueueField[];
 
 export type Space = 1 | 2 | 3;
 export const SPACES: readonly Space[] = [1, 2, 3];
-/** Q-05: the space of each field. */
+/** Q-05. */
 export type Placement = Readonly<Record<QueueField, Space>>;
 
 /**
  * The spaces in which a rule may place a field, the default first:
  *
  * - `kind`, `state`, `valid` and `owner` are the RNIC's findings: the host may not change them.
- * - Addresses, depth and unit may be changed, but not under the hands of the RNIC; a rule that never
- *   changes them may keep them in space 1. The firmware here moves no ring, so addresses lie there.
- * - The RNIC moves its pointer at any time: no lock of the host's may stand in its way.
- * - The host stores its pointer with its time at every post: it may not need the RNIC for that.
+ * - Addresses, depth and unit change only while the RNIC is not using them. The firmware moves no
+ *   ring, so addresses may lie in space 1.
+ * - The RNIC moves its pointer at any time: no lock of the host may stand in its way.
+ * - The host stores its pointer and time at every post: it may not need the RNIC for that.
  */
 export const PLACEABLE: Readonly<Record<QueueField, readonly Space[]>> = {
   wqeAddress: [1, 2],
@@ -123,20 +120,17 @@ export type PlacementName = keyof typeof PLACEMENTS;
 
 const GRAIN_BYTES = 16;
 
-/** The store of queue information, from placement and layout. Plain numbers, no address. */
+/** Without addresses. */
 export interface StoreLayout {
   readonly placement: Placement;
-  /** `areas`: each space has an area of its own; `record`: a queue's three parts lie together. */
+  /** `areas`: each space has its own area; `record`: a queue's three parts lie together. */
   readonly layout: "areas" | "record";
-  /** R1, R2, R3: bytes of one queue's entry in each space; 0 for an empty one. */
+  /** R1, R2, R3 of one queue; 0 for an empty space. */
   readonly bytes: Readonly<Record<Space, number>>;
-  /** Distance between entries of consecutive queues in a space. */
   readonly stride: Readonly<Record<Space, number>>;
-  /** Offset of a field in its space's entry. */
   readonly offsets: Readonly<Record<QueueField, number>>;
 }
 
-/** The one accessor: the places of fields by a rule and a layout. */
 export function layOut(placement: Placement, layout: "areas" | "record"): StoreLayout {
   const bytes = { 1: 0, 2: 0, 3: 0 };
   const offsets = {} as Record<QueueField, number>;
@@ -151,19 +145,16 @@ export function layOut(placement: Placement, layout: "areas" | "record"): StoreL
   return { placement, layout, bytes, stride, offsets };
 }
 
-/** R: bytes of all information of one queue. */
 export function recordBytes({ bytes }: Pick<StoreLayout, "bytes">): number {
   return bytes[1] + bytes[2] + bytes[3];
 }
 
-/** The addresses of queue 0's entries, as `init` passes them. */
 export interface SpaceBases {
   readonly space1: number;
   readonly space2: number;
   readonly space3: number;
 }
 
-/** Address of a queue's entry in a space. */
 export function entryAddress(
   store: StoreLayout,
   bases: SpaceBases,
@@ -172,7 +163,6 @@ export function entryAddress(
   return bases[`space${space}`] + queue * store.stride[space];
 }
 
-/** The ranges of memory that hold the queue information of `queues` queues. */
 export function storeRanges(
   store: StoreLayout,
   bases: SpaceBases,
@@ -187,7 +177,6 @@ export function storeRanges(
   });
 }
 
-/** Address of a queue's field. */
 export function fieldAddress(
   store: StoreLayout,
   bases: SpaceBases,
@@ -197,7 +186,6 @@ export function fieldAddress(
     store.offsets[field];
 }
 
-/** The entry of a space with the given fields, zeros for others. */
 export function encodeEntry(
   store: StoreLayout,
   space: Space,
@@ -212,7 +200,6 @@ export function encodeEntry(
   return bytes;
 }
 
-/** One field alone. */
 export function encodeField<F extends QueueField>(
   field: F,
   value: QueueFields[F],
@@ -226,7 +213,6 @@ function put(view: DataView, at: number, field: QueueField, value: unknown): voi
   (FORMS[field] as Form<unknown>).put(view, at, value);
 }
 
-/** The fields of a space, from its entry's bytes. */
 export function decodeEntry(
   store: StoreLayout,
   space: Space,
@@ -242,12 +228,10 @@ export function decodeEntry(
   return found;
 }
 
-/** One field alone, from its bytes. */
 export function decodeField<F extends QueueField>(field: F, bytes: Uint8Array): QueueFields[F] {
   return FORMS[field].get(viewOf(bytes), 0);
 }
 
-/** The bytes of a field. */
 export function fieldBytes(field: QueueField): number {
   return FORMS[field].bytes;
 }

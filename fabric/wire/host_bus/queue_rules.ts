@@ -1,7 +1,4 @@
-/**
- * The access rules of queue information (Q-04) in one form for both holders: the host, if it is in
- * the host's memory, and the card, if it is at the card.
- */
+/** The access rules of queue information (Q-04), for host or card. */
 import {
   entryAddress,
   type Space,
@@ -10,13 +7,11 @@ import {
   type StoreLayout,
 } from "./queue_placement.ts";
 
-/** A queue's entry in a space. */
 export interface StorePart {
   readonly space: Space;
   readonly queue: number;
 }
 
-/** The entries that a range of memory touches, in a store of `queues` queues. */
 export function* touchedParts(
   { store, bases, queues }: {
     readonly store: StoreLayout;
@@ -38,15 +33,13 @@ export function* touchedParts(
   }
 }
 
-/** A core's store that a rule forbids: it touches space 1, or space 2 without the program's lock. */
+/** A core's store into space 1, or into space 2 without the program's lock. */
 export interface StoreBreach extends StorePart {
   readonly address: number;
   readonly length: number;
-  /** The program that has the lock of space 2; undefined: none. */
   readonly holder?: string | undefined;
 }
 
-/** The message to the storing program. */
 export function breachText(breach: StoreBreach, program: string): string {
   const { address, length, space, queue, holder } = breach;
   const where = `Cannot store ${length} B at 0x${address.toString(16)}`;

@@ -1,21 +1,20 @@
 /**
- * Encodes messages of shared regions as plain arrays for the bus between processes, and checks
- * received ones field by field. `pcie_codec.ts` dispatches to it; numbers below {@link
- * FIRST_REGION_CODE} are its own.
+ * Messages of shared regions as plain arrays, checked field by field. `pcie_codec.ts` dispatches to
+ * it; numbers below {@link FIRST_REGION_CODE} are its own.
  */
 import type { LineChange } from "./line_change.ts";
-import { BUS_MESSAGES, LOST } from "../../coherence/messages.ts";
-import { COHERENCE_LINE_BYTES } from "../roce/coherence_eth.ts";
 import {
+  BUS_MESSAGES,
   FAR_OPS,
   FAR_RESULTS,
   type FarAccess,
   isBusKind,
   type RegionMessage,
 } from "./region_messages.ts";
+import { LOST } from "../roce/coherence_messages.ts";
+import { LINE_BYTES } from "../../base/cache_line.ts";
 import { isBytes, isCount } from "./rnic_command_shape.ts";
 
-/** First element of the array. A number's meaning never changes. */
 const REGION_CODES = {
   "line": 20,
   "far-access": 21,
@@ -25,24 +24,21 @@ const REGION_CODES = {
 
 const FIRST_REGION_CODE = 20, LAST_REGION_CODE = 23;
 
-/** Whether an array with this first element is a message of a region. */
 export function isRegionCode(code: unknown): boolean {
   return isCount(code) && code >= FIRST_REGION_CODE && code <= LAST_REGION_CODE;
 }
 
-/** Takes the fields of a message in sequence, and makes an array of them, or a hash. */
 export interface FieldSink {
-  /** Announces the number of fields that follow, a list among them counted as one. */
+  /** Announces the number of fields that follow; a list among them counts as one. */
   list(fields: number): void;
   number(value: number): void;
   text(value: string): void;
   flag(value: boolean): void;
   bytes(value: Uint8Array): void;
-  /** A number of 64 bits as bytes: a decoder may convert a small one to a number. */
+  /** 64 bits, as bytes: a decoder may convert a small one to a number. */
   word(value: bigint): void;
 }
 
-/** Gives the fields of the message's array to the sink. */
 export function writeRegion(message: RegionMessage, to: FieldSink): void {
   const code = REGION_CODES[message.kind];
   switch (message.kind) {
@@ -106,7 +102,6 @@ function writeChange(change: LineChange, to: FieldSink): void {
   }
 }
 
-/** The message as an array of plain data, which shares its bytes. */
 export function regionToArray(message: RegionMessage): unknown[] {
   const whole: unknown[] = [];
   let fields: unknown[] | undefined;
@@ -155,7 +150,7 @@ export function regionFromArray(fields: readonly unknown[]): RegionMessage | und
 
 function lineMessage(fields: readonly unknown[]): RegionMessage | undefined {
   const [, op, address, content] = fields;
-  if (!isBusKind(op) || !isCount(address) || address % COHERENCE_LINE_BYTES !== 0) return undefined;
+  if (!isBusKind(op) || !isCount(address) || address % LINE_BYTES !== 0) return undefined;
   if (fields.length === 3) return { kind: "line", op, address };
   const isPoison = content === LOST && (BUS_MESSAGES[op].carries || op === "Cmp");
   if (fields.length !== 4 || !(isPoison || BUS_MESSAGES[op].carries)) return undefined;
@@ -175,8 +170,6 @@ function farAccess(fields: readonly unknown[]): FarAccess | undefined {
   return op === "store" && change !== undefined ? { ...access, change } : undefined;
 }
 
-// ── changes of a line ────────────────────────────────────────────────────────────────────────────
-
 function changeFromArray(value: unknown): LineChange | undefined {
   if (!Array.isArray(value)) return undefined;
   const [kind, first, second, third] = value as readonly unknown[];
@@ -185,7 +178,7 @@ function changeFromArray(value: unknown): LineChange | undefined {
     if (value.length !== 3 || mask === undefined || bytes === undefined) return undefined;
     return { kind, mask, bytes };
   }
-  if (!isCount(first) || first % 8 !== 0 || first >= COHERENCE_LINE_BYTES) return undefined;
+  if (!isCount(first) || first % 8 !== 0 || first >= LINE_BYTES) return undefined;
   const operand = wordFrom(second);
   if (operand === undefined) return undefined;
   if (kind === "add" && value.length === 3) return { kind, offset: first, operand };
@@ -205,9 +198,9 @@ function wordFrom(value: unknown): bigint | undefined {
   return new DataView(value.buffer, value.byteOffset, 8).getBigUint64(0, true);
 }
 
-/** A line's bytes, as a plain array whose `slice` copies. */
+/** A plain array, whose `slice` copies. */
 function lineBytes(value: unknown): Uint8Array<ArrayBuffer> | undefined {
-  if (!isBytes(value) || value.length !== COHERENCE_LINE_BYTES) return undefined;
+  if (!isBytes(value) || value.length !== LINE_BYTES) return undefined;
   if (Object.getPrototypeOf(value) === Uint8Array.prototype) return value;
   return new Uint8Array(value.buffer, value.byteOffset, value.byteLength);
 }

@@ -1,10 +1,9 @@
 /**
- * The control path between a host's driver and its RNIC's firmware: the content of the mailbox. The
- * data path does not use it: work requests and completions are rings in host memory, with
- * doorbells. All addresses are host physical; `va` is the address that the peer uses on the wire.
+ * The control path between a host's driver and its RNIC's firmware. All addresses are host
+ * physical; `va` is the address that the peer uses on the wire.
  *
- * A table of checks has each member of each union, with its fields: messages of another process are
- * checked by it (`rnic_command_shape.ts`), and the types are derived from it.
+ * `rnic_command_shape.ts` checks another process's messages by a table of checks, from which the
+ * types are derived.
  */
 import { HINT_ENCODINGS } from "../roce/hint_eth.ts";
 import {
@@ -30,21 +29,20 @@ import {
   type ValueOf,
 } from "./rnic_command_shape.ts";
 
-/** Access flags of a region or queue pair: libibverbs' numbers and vendor-specific ones. */
+/** Libibverbs' numbers and vendor-specific ones. */
 export const ACCESS = {
   localWrite: 1,
   remoteWrite: 2,
   remoteRead: 4,
   remoteAtomic: 8,
-  /** Memory windows may be bound to the region. */
   mwBind: 16,
   /** For a window: its addresses begin at 0. */
   zeroBased: 32,
-  /** The region's pages are not pinned: the card asks for each when it needs it (ibv_reg_mr). */
+  /** Pages are not pinned: the card asks for each when it needs it (ibv_reg_mr). */
   onDemand: 64,
   flushGlobal: 256,
   flushPersistent: 512,
-  /** Writes into the region may be reordered (§3.7): refused, see {@link refuseAccess}. */
+  /** §3.7: refused, see {@link refuseAccess}. */
   relaxedOrdering: 1 << 20,
   /** V-06: a queue pair's peer may send verified writes. A region grants them like any WRITE. */
   remoteWriteVerify: 1 << 29,
@@ -56,9 +54,8 @@ let known = 0;
 for (const bit of Object.values(ACCESS)) known |= bit;
 
 /**
- * Reason to refuse access flags of a region, window or queue pair; undefined where they are valid.
- * Relaxed ordering is refused because the emulator never reorders: a run would seem to prove that a
- * program tolerates reordering.
+ * Undefined where the flags are valid. Relaxed ordering is refused because the emulator never
+ * reorders: a run would seem to prove that a program tolerates reordering.
  */
 export function refuseAccess(access: number): string | undefined {
   if (!u32(access)) return `Access flags are a number of 32 bits: found ${access}`;
@@ -72,20 +69,18 @@ export function refuseAccess(access: number): string | undefined {
     : "IBV_ACCESS_RELAXED_ORDERING is not honoured: expected access flags without it";
 }
 
-/** Largest share of the line that a queue pair may have; the smallest is 1. */
 export const QP_WEIGHT_MAX = 255;
 const qpWeight: Check<number> = (value): value is number =>
   isCount(value) && value >= 1 && value <= QP_WEIGHT_MAX;
 
 /**
  * H-08: a `carrier` carries the hints of all queue pairs between this card and its peer (figure 8);
- * a `group`, a UD queue pair, those for all peers (figure 9), by the multicast group it is attached
- * to.
+ * a `group`, a UD queue pair, those for all peers (figure 9), by its multicast group.
  */
 export type HintPart = "on" | "off" | "carrier" | "group";
 const hintPart = oneOf<HintPart>("on", "off", "carrier", "group");
 
-// Types that programs see are written out: an editor and the API reference show them by these names.
+// Types that programs see are written out: editors and the API reference show these names.
 
 /** ibv_qp_state without IBV_QPS_. */
 export type QpState = "reset" | "init" | "rtr" | "rts" | "sqd" | "sqe" | "err";
@@ -94,27 +89,26 @@ const qpState = oneOf<QpState>("reset", "init", "rtr", "rts", "sqd", "sqe", "err
 export type QpType = "rc" | "uc" | "ud";
 const qpType = oneOf<QpType>("rc", "uc", "ud");
 
-/** The queue information in host memory: three access classes (Q-04), K queues each. */
+/** Queue information in host memory: three access classes (Q-04), K queues each. */
 const spaces = shaped({ queues: count, space1: count, space2: count, space3: count });
 export type QueueSpaces = Checked<typeof spaces>;
 
-/** The data flow of a DMA write on this host's CPU, and hence how to flush (P-02). */
+/** The data flow of a DMA write on this host's CPU, and how to flush it (P-02). */
 const persistence = shaped({
   /** 1: posted writes go to the iMC. 2: they stay in the LLC. */
   flow: oneOf(1, 2),
   /**
-   * The mechanism that makes a write persistent after it has left the bus. `read`: an LSB read
-   * behind it, in flow 1 (P-24), and in flow 2 if the LLC is in the persistence domain. `cpu`: the
-   * host's CPU, notified by a RECV (P-26). `none`: no further step, as all buffers are in the
-   * domain.
+   * `read`: an LSB read behind the write, in flow 1 (P-24), and in flow 2 if the LLC is in the
+   * persistence domain. `cpu`: the host's CPU, notified by a RECV (P-26). `none`: all buffers are
+   * in the domain.
    */
   flush: oneOf("read", "cpu", "none"),
-  /** Whether the architecture evaluates the NS bit (`ddio+ns`). */
+  /** The architecture evaluates the NS bit (`ddio+ns`). */
   noSnoop: flag,
 });
 export type PersistencePlan = Checked<typeof persistence>;
 
-/** One ring in the driver's memory. `units` of 64 B (SQ, CQ) or 16·sge B (RQ), a power of two. */
+/** `units` of 64 B (SQ, CQ) or 16·sge B (RQ), a power of two. */
 const ring = shaped({ address: count, units: count });
 export type RingPlace = Checked<typeof ring>;
 
@@ -197,22 +191,17 @@ const memory = {
   va: count,
   length: count,
   pageBytes: count,
-  /** Physical address of each page, from `va`'s page on; empty for an on-demand region. */
+  /** Physical address of each page, from `va`'s on; empty for an on-demand region. */
   pages: listOf(isCount),
-  /** Whether all of it is persistent memory (SCM): only the driver knows (P-05). */
+  /** All of it is persistent memory (SCM): only the driver knows (P-05). */
   persistent: flag,
 } as const;
-/**
- * H-01: a data transfer object of a region: the programs' name for it, of 64 bits, and its place.
- */
+/** H-01: a data transfer object: the programs' name for it, of 64 bits, and its place. */
 const dto = shaped({ nameHigh: u32, nameLow: u32, va: count, length: count });
-/** P-22: memory registration, at processor and RNIC alike. */
 const region = shaped({ pd: count, access: u32, ...memory, objects: { optional: listOf(dto) } });
 export type RegionPlan = Checked<typeof region>;
 
-/**
- * Parts of a {@link RegionPlan} that a re-registration replaces; the address range only as a whole.
- */
+/** Replaced by a re-registration; the address range only as a whole. */
 const change = shaped({
   pd: { optional: count },
   access: { optional: u32 },
@@ -220,36 +209,29 @@ const change = shaped({
 });
 export type RegionChange = Checked<typeof change>;
 
-/**
- * 1: bound by the verb, for any queue pair of its domain. 2: bound by a WQE, for its queue pair.
- */
 const windowType = oneOf<1 | 2>(1, 2);
 /** ibv_mw_type. */
 export type WindowType = 1 | 2;
 
 const COMMANDS = {
   "init": { spaces, persistence },
-  /** The limits of the card's resources (mlx5: QUERY_HCA_CAP). */
+  /** mlx5: QUERY_HCA_CAP. */
   "query-device": {},
   "query-port": {},
-  /** The clock of completions' `timestamps`. */
   "query-clock": {},
   "create-cq": {
     ring,
-    /** Each entry carries the time at which it was written. */
     timestamps: { optional: flag },
     vector: (value): value is number | null => value === null || isCount(value),
   },
   /**
-   * ibv_resize_cq: completions continue in another ring, at the same positions. `taken` is the
-   * number of entries that the host has read since the queue was created; pointers stored before
-   * `stamp` refer to the old ring.
+   * ibv_resize_cq. `taken`: entries that the host has read since the queue was created; pointers
+   * stored before `stamp` refer to the old ring.
    */
   "resize-cq": { cqn: count, ring, taken: count, stamp: count },
   "destroy-cq": { cqn: count },
-  /** Asynchronous events become entries of this completion queue instead of messages. */
+  /** Events become entries of this completion queue instead of messages. */
   "set-event-queue": { cqn: count },
-  /** A shared receive queue: its WQEs have `stride` bytes. */
   "create-srq": { ring, stride: count, pd: count },
   /** Arms SRQ_LIMIT_REACHED for fewer than `limit` WQEs; 0 disarms it. */
   "modify-srq": { srqn: count, limit: count },
@@ -271,77 +253,69 @@ const COMMANDS = {
      * P-29: `persistence` completes once; `reception` completes at reception, and again on a RECV.
      */
     persistCompletion: oneOf("persistence", "reception"),
-    /** Its share of the line beside other queue pairs; 1 by default. */
+    /** Share of the line beside other queue pairs; 1 by default. */
     weight: { optional: qpWeight },
-    /** H-09: its part in hints; the firmware's policy by default. */
+    /** H-09: the firmware's policy by default. */
     hints: { optional: hintPart },
-    /** H-07: the encoding of hints that it carries; the firmware's by default. */
     hintEncoding: { optional: oneOf(...HINT_ENCODINGS) },
     /**
-     * The driver asserts that the program is privileged; only such a one makes a trusted group
+     * The driver asserts that the program is privileged: only such a one makes a trusted group
      * (H-08).
      */
     privileged: { optional: flag },
   },
   "modify-qp": { qpn: u24, attributes },
   "destroy-qp": { qpn: u24 },
-  /** ibv_attach_mcast, ibv_detach_mcast: `group` is an IPv4 address in 224/4. */
+  /** `group` is an IPv4 address in 224/4. */
   "attach-mcast": { qpn: u24, group: u32 },
   "detach-mcast": { qpn: u24, group: u32 },
   "register-mr": { region },
-  /** ibv_alloc_null_mr: a region without memory: reads return zeros, writes are discarded. */
   "allocate-null-mr": { pd: count },
-  /** ibv_rereg_mr: the given attributes change, the key does not. */
+  /** ibv_rereg_mr: the key does not change. */
   "reregister-mr": { key: u32, change },
   "deregister-mr": { key: u32 },
   "allocate-mw": { type: windowType, pd: count },
   "deallocate-mw": { rkey: u32 },
   /**
    * Pages of an on-demand region are there, from page number `first` on (mlx5: an UMR that writes
-   * MTT entries, and PAGE_FAULT_RESUME). `writable`: they may be written, too.
+   * MTT entries, and PAGE_FAULT_RESUME).
    */
   "map-pages": { key: u32, first: count, pages: listOf(isCount), writable: flag },
   /**
-   * The host takes pages of an on-demand region back. The reply comes when no access to them is
-   * under way: reads have completed, writes are ahead of it on the bus.
+   * The reply comes when no access to the pages is under way: reads have completed, writes are
+   * ahead of it on the bus.
    */
   "invalidate-pages": { key: u32, first: count, count },
   /** Contiguous host memory for tables that the chip has no room for (mlx5: MANAGE_PAGES). */
   "give-memory": { address: count, length: count },
-  /**
-   * Q-04: a write into space 2 by value, executed by the RNIC. `offset` is within the queue's
-   * entry.
-   */
+  /** Q-04: the RNIC writes into space 2 by value, at `offset` within the queue's entry. */
   "write-space2": { queue: count, offset: count, data: isPlainBytes },
   /**
-   * Q-04: the lock that allows the host to write space 2 of one queue itself, for a time. With
-   * `answerAt` the reply only accepts the request; the grant or denial is written to that address
-   * (`lock_answer.ts`). `by`: the process that asks, where the card holds the rules (`store:
-   * device`).
+   * Q-04: for a time the host itself writes space 2 of one queue. With `answerAt` the reply only
+   * accepts the request, and the answer is written there (`lock_answer.ts`). `by`: the asking
+   * process, where the card holds the rules (`store: device`).
    */
   "lock-space2": { queue: count, answerAt: { optional: count }, by: { optional: count } },
   /** Takes over the host's writes and releases the lock. */
   "unlock-space2": { queue: count },
   /**
-   * Q-09: a send or receive queue continues in another ring, or in the same memory with another
-   * depth: the RNIC pauses the queue, moves the unread WQEs, resumes.
+   * Q-09: the queue continues in another ring, or in the same memory with another depth: the RNIC
+   * pauses it, moves the unread WQEs, resumes.
    */
   "expand-queue": { queue: count, ring },
   /**
-   * H-09: a hint that the program made itself (`encodeHint`), sent unchanged to the queue pair's
-   * peer. The card does not check it: the receiver may not rely on it (H-24).
+   * H-09: a hint that the program made itself (`encodeHint`), sent unchecked to the queue pair's
+   * peer: the receiver may not rely on it (H-24).
    */
   "send-hint": { qpn: u24, message: isPlainBytes },
-  /** 001_ [0114]: a core has done the work of a hint that HINT_WORK announced. */
+  /** 001_ [0114]: a core has done the work that HINT_WORK announced. */
   "hint-work": { id: count },
   /**
-   * C-03: number of a region in the scenario's list. Home's card exposes it to its far cards; a far
+   * C-03: number in the scenario's list. Home's card exposes the region to its far cards; a far
    * card registers it at home's and replies after that card's answer (decision 21).
    */
   "register-region": { region: count },
-  /**
-   * Decision 21: all copies are written back; the reply comes when home's memory has the last one.
-   */
+  /** Decision 21: the reply comes when all copies are back in home's memory. */
   "deregister-region": { region: count },
   /** C-04: home's card moves the region's copies to this place. */
   "move-region": { region: count, place: oneOf("local", "remote") },
@@ -355,14 +329,17 @@ export type RnicCommand = {
 export type CommandOf<Op extends CommandOp> = Extract<RnicCommand, { op: Op }>;
 
 /**
- * Number of CQEs in a queue pair's two completion queues since their creation, up to the last that
- * may belong to the ended life: that CQE may be written after the reply.
+ * Since a queue pair's two completion queues were created, up to the last CQE that may belong to
+ * the ended life: that one may be written after the reply.
  */
 const written = shaped({ send: count, recv: count });
 export type CqesWritten = Checked<typeof written>;
 
 const OK_REPLIES = {
-  /** `kept`: queues of an earlier life of the host whose information the card's memory still has (Q-04). */
+  /**
+   * `kept`: queues of an earlier life of the host whose information the card's memory still has
+   * (Q-04).
+   */
   "init": {
     address: u32,
     mac: below(0x1_0000_0000_0000),
@@ -370,29 +347,25 @@ const OK_REPLIES = {
     kept: { optional: count },
   },
   "query-device": {
-    /** Queue numbers: a queue pair takes two, with a shared receive queue one; other queues one. */
+    /** A queue pair takes two, with a shared receive queue one; other queues one. */
     queues: count,
-    /** Keys of regions and windows together. */
     keys: count,
-    /** Free numbers of both. */
     freeQueues: count,
     freeKeys: count,
-    /** Data transfer objects of one region (H-01). */
+    /** Of one region (H-01). */
     regionObjects: count,
     multicastGroups: count,
     multicastMembers: count,
-    /** Of the clock, in kHz. */
+    /** In kHz. */
     clockKhz: count,
   },
   /** `up`: the cable's other end has power, as far as the card knows. */
   "query-port": { up: flag, bitsPerSecond: count, roce: oneOf("v1", "v2") },
-  /** In ticks of `clockKhz`. */
   "query-clock": { clock: count },
-  /** A completion queue's number is also its queue number: its queue information is entry `cqn`. */
+  /** Also its queue number, which is its entry of the queue information. */
   "create-cq": { cqn: count },
   "create-qp": {
     qpn: u24,
-    /** Queue numbers of the two rings in doorbells and queue information. */
     sqQueue: count,
     /** With a shared receive queue: its number. */
     rqQueue: count,
@@ -400,7 +373,7 @@ const OK_REPLIES = {
   "register-mr": { lkey: u32, rkey: u32 },
   "memory-needed": { bytes: count },
   "query-statistics": { counters: isCounters },
-  /** A shared receive queue's number is also its queue number. */
+  /** Also its queue number. */
   "create-srq": { srqn: count },
   "query-srq": { limit: count },
   "allocate-mw": { rkey: u32 },
@@ -408,17 +381,15 @@ const OK_REPLIES = {
    * A queue pair was reset or destroyed: its CQEs up to these positions belong to an earlier life.
    */
   "qp-emptied": { written },
-  /** Q-04: the time, in ps, at which the RNIC takes the host's lock back. */
   "lock-space2": { until: count },
   /**
-   * Q-09: the queue has been paused and goes on. `read`: the RNIC's read pointer in the old ring.
-   * `written`: CQEs up to this position of its completion queue name units of the old ring. Pointers
-   * stored up to `stamp` are about the old ring, too.
+   * Q-09. `read`: the RNIC's read pointer in the old ring. CQEs up to `written` name units of the
+   * old ring, and pointers stored up to `stamp` are about it.
    */
   "queue-resumed": { read: count, written: count, stamp: count },
   "done": {},
 } as const satisfies Rows;
-/** errno names of libibverbs; `reason` has what was found and what was expected. */
+/** `reason` has what was found and what was expected. */
 const ERROR_REPLY = {
   errno: oneOf("EINVAL", "ENOMEM", "EBUSY", "EPERM", "ENOENT"),
   reason: text,
@@ -431,7 +402,7 @@ export type RnicReply =
   }[OkOp]
   | { readonly status: "error" } & ValueOf<typeof ERROR_REPLY>;
 
-/** 001_ [0114]: a core's work for hints: take them apart, answer them, make them. */
+/** 001_ [0114]: a core's work for hints. */
 export const HINT_JOBS = ["prepare", "answer", "announce"] as const;
 
 const QP_EVENT = { qpn: u24 } as const;
@@ -448,15 +419,14 @@ const EVENTS = {
   SRQ_ERR: { srqn: count },
   SRQ_LIMIT_REACHED: { srqn: count },
   CQ_ERR: { cqn: count },
-  /** The port's cable, or the device at its other end, has gone, and is there again. */
+  /** The port's cable, or the device at its other end, is gone (ERR) or there again. */
   PORT_ERR: PORT_EVENT,
   PORT_ACTIVE: PORT_EVENT,
-  /** The card has failed under its host: raised by the driver itself. */
+  /** The card has failed: the driver itself raises it. */
   DEVICE_FATAL: {},
   /**
-   * Pages of an on-demand region are needed, from `first` on; `ahead` more of the same message
-   * follow them and are optional. `write`: for a write. `hintsOf`: no request needs them yet; hints
-   * of the requester with this address named them (H-24).
+   * `ahead` more pages of the same message are optional. `write`: for a write. `hintsOf`: hints of
+   * the requester with this address named them, no request yet (H-24).
    */
   PAGE_FAULT: {
     key: u32,
@@ -466,13 +436,12 @@ const EVENTS = {
     write: flag,
     hintsOf: { optional: address },
   },
-  /** 001_ [0114]: work of a hint is a core's part, which answers by `hint-work` when it is done. */
+  /** 001_ [0114]: a core's part, which answers by `hint-work`. */
   HINT_WORK: { id: count, job: oneOf(...HINT_JOBS), elements: count },
-  /** C-10: lines of a region whose last value is lost, `count` of them from index `first` on. */
+  /** C-10: `count` lines of a region, from index `first` on, whose last value is lost. */
   REGION_LOST: { region: count, first: count, count },
   /**
-   * Decision 13: a far card's lease of the region is over; its copies are dropped. `agent`: home's
-   * number for it.
+   * Decision 13: a far card's lease is over; its copies are dropped. `agent`: home's number for it.
    */
   REGION_FENCED: { region: count, agent: count },
   /** Decision 17: a far card's accesses of the region since its last report, to home's host. */
@@ -485,7 +454,6 @@ export type RnicEvent = {
   [Type in EventType]: { readonly type: Type } & ValueOf<typeof EVENTS[Type]>;
 }[EventType];
 
-/** Whether it concerns a queue of programs: completions may have been written before it. */
 export function isOfQueue(event: RnicEvent): boolean {
   return "qpn" in event || "cqn" in event || "srqn" in event;
 }

@@ -1,21 +1,13 @@
-/**
- * Checks of values from another process, field by field, and the types of values that pass: the
- * vocabulary of the tables in `rnic_command.ts`.
- */
+/** Checks of values from another process, and the types of values that pass. */
 
-/** Whether the value is one of the type. */
 export type Check<T> = (value: unknown) => value is T;
 interface OptionalCheck<T> {
   readonly optional: Check<T>;
 }
-/** A check per field; `optional` fields may be absent. */
 export type Shape = Readonly<Record<string, Check<unknown> | OptionalCheck<unknown>>>;
-/** A shape for each member of a union, by the member's name. */
 export type Rows = Readonly<Record<string, Shape>>;
 
-/** The type of values that pass a check. */
 export type Checked<C> = C extends Check<infer T> ? T : never;
-/** The type of an object that has a shape. */
 export type ValueOf<S> =
   & { readonly [K in keyof S as S[K] extends Check<unknown> ? K : never]: Checked<S[K]> }
   & {
@@ -23,7 +15,6 @@ export type ValueOf<S> =
       OptionalCheck<infer T> ? T : never;
   };
 
-/** An integer ≥ 0 that a number represents exactly. */
 export function isCount(value: unknown): value is number {
   return Number.isSafeInteger(value) && (value as number) >= 0;
 }
@@ -59,7 +50,7 @@ export function isCounters(value: unknown): value is Readonly<Record<string, num
   return isPlainObject(value) && Object.values(value).every((n) => Number.isFinite(n));
 }
 
-/** Bytes without shared memory. */
+/** Without shared memory. */
 export function isBytes(value: unknown): value is Uint8Array<ArrayBuffer> {
   return value instanceof Uint8Array && value.buffer instanceof ArrayBuffer;
 }
@@ -81,7 +72,6 @@ interface RowTable {
   readonly names: readonly [string, ...string[]];
 }
 
-/** Whether the value has the shape of the row that it names. */
 export function matchesRow(value: unknown, { rows, names }: RowTable): boolean {
   if (!isPlainObject(value)) return false;
   const name = value[names[0]];
@@ -89,7 +79,7 @@ export function matchesRow(value: unknown, { rows, names }: RowTable): boolean {
   return conforms(value, rows[name]!, names);
 }
 
-/** True where every field passes its check and no other field exists, except for `besides`. */
+/** Every field passes its check, and there is no other one, except for `besides`. */
 export function conforms(value: unknown, shape: Shape, besides: readonly string[] = []): boolean {
   if (!isPlainObject(value)) return false;
   for (const name of Object.keys(value)) {

@@ -1,8 +1,7 @@
 /**
  * Receive WQEs of a shared receive queue: a segment of 16 bytes, then a WQE like those of a receive
- * queue, as in mlx5 (`mlx5_wqe_srq_next_seg`). Queue pairs complete them in any order, so each WQE
- * contains the number of its driver slot; the completion returns that number instead of a position
- * in the ring.
+ * queue, as in mlx5 (`mlx5_wqe_srq_next_seg`). Queue pairs complete them in any order, so the
+ * completion returns the driver's slot instead of a position in the ring.
  *
  *   reserved 2 | slot 2 | reserved 12 | data 16…
  */

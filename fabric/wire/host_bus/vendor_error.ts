@@ -1,10 +1,10 @@
 /**
- * Causes of failed work requests, finer than their status: `vendor_err` of a completion, one byte of its
- * CQE (byte 54, where mlx5's error CQE has its vendor syndrome). The numbers 0x51, 0x81, 0x87 to 0x8a and
- * 0xf9 are those that ConnectX cards are known to report for the same cause; the others are a choice.
+ * Causes of failed work requests, finer than their status: `vendor_err`, byte 54 of a CQE. ConnectX
+ * cards are known to report 0x51, 0x81, 0x87 to 0x8a and 0xf9 for the same cause; the others are a
+ * choice.
  *
- * A requester knows of a responder's refusal only the NAK's syndrome (`rocev2.md` §1.4): its text has all
- * possible meanings of the status. The responder's card records the actual one.
+ * A requester knows of a responder's refusal only the NAK's syndrome (`rocev2.md` §1.4): its text
+ * has all possible meanings.
  */
 import type { WcStatus } from "./cqe.ts";
 
@@ -190,12 +190,11 @@ const BY_CODE: ReadonlyMap<number, Row> = new Map(
   Object.values(VENDOR_ERRORS).map((row) => [row.code, row]),
 );
 
-/** The meaning of a completion's `vendor_err`; undefined for 0 and for an unknown number. */
+/** Undefined for 0 and for an unknown number. */
 export function vendorErrorText(code: number): string | undefined {
   return BY_CODE.get(code)?.text;
 }
 
-/** The fields of the CQE that reports it. */
 export function faultFields(error: VendorError): { status: WcStatus; vendorError: number } {
   const { status, code } = VENDOR_ERRORS[error];
   return { status, vendorError: code };

@@ -11,24 +11,24 @@ import { allocate, copyOf, viewOf } from "../../base/slab.ts";
 import { VERIFY_LEVELS, type VerifyLevel } from "../roce/verify_eth.ts";
 import { type Operand, WQE_OPCODES, type WqeOpcode } from "./wqe_opcode.ts";
 
-/** Bytes of one unit of a send queue (mlx5's WQEBB). */
+/** mlx5's WQEBB. */
 export const WQE_UNIT_BYTES = 64;
-/** Maximum units of one WQE, 1024 B (mlx5: max_wqe_sz_sq): {@link MAX_SGE} elements behind all segments fit. */
+/** 1024 B (mlx5: max_wqe_sz_sq): {@link MAX_SGE} elements behind all segments fit. */
 export const MAX_WQE_UNITS = 16;
 /** CALIBRATION: what shipped programs send inline: an RDMA WRITE of so much fills the longest WQE of BlueFlame. */
 export const MAX_INLINE_BYTES = 220;
 /** CALIBRATION: the limit of a queue pair. A SEND's WQE has no remote address: perftest sends 16 B more inline. */
 export const MAX_INLINE_DATA = MAX_INLINE_BYTES + 16;
-/** Elements of one work request: max_sge of ConnectX-4 and later. */
+/** max_sge of ConnectX-4 and later. */
 export const MAX_SGE = 30;
-/** H-01: data transfer objects that one work request may cover. */
+/** H-01: of one work request. */
 export const MAX_OBJECTS = 8;
 
 const OPCODE_NAMES = new Map<number, WqeOpcode>(
   Object.entries(WQE_OPCODES).map(([name, { code }]) => [code, name as WqeOpcode]),
 );
 
-/** One scatter/gather element: local virtual address, length in bytes, local key. */
+/** One scatter/gather element. */
 export interface Sge {
   /** Virtual address of the first byte. */
   readonly address: number;
@@ -67,8 +67,8 @@ export interface VerifyOperands {
   /** V-09: verified and persisted in one request. */
   readonly persist: boolean;
   /**
-   * CRC-32 of the message's data as computed by the program, which also covers the path to the
-   * RNIC. Without it the RNIC computes the CRC of the fetched data (V-02).
+   * Computed by the program, so that it also covers the path to the RNIC. Without it the RNIC
+   * computes the CRC of the fetched data (V-02).
    */
   readonly crc?: number;
 }
@@ -96,7 +96,7 @@ export interface ObjectPart {
   readonly length: number;
 }
 
-/** A decoded send WQE. Exactly one of `sges` and `inline` carries the payload. */
+/** Exactly one of `sges` and `inline` carries the payload. */
 export interface SendWqe {
   readonly opcode: WqeOpcode;
   /** Position of the first unit in the ring, low 16 bits: the CQE returns it. */
@@ -116,9 +116,9 @@ export interface SendWqe {
   readonly verify?: VerifyOperands;
   readonly bind?: BindOperands;
   readonly ud?: UdAddress;
-  /** H-01: data transfer objects that the request covers; such a WQE has no inline data. */
+  /** H-01: such a WQE has no inline data. */
   readonly objects?: readonly bigint[];
-  /** Of each of them, in their order. */
+  /** Of each object, in their order. */
   readonly parts?: readonly ObjectPart[];
   readonly sges: readonly Sge[];
   readonly inline?: Uint8Array<ArrayBuffer>;
@@ -129,28 +129,23 @@ const FLAG_FENCE = 0x80, FLAG_SIGNALED = 0x08, FLAG_SOLICITED = 0x02, FLAG_UD = 
 const FLAG_OBJECTS = 0x04;
 const FLAG_PARTS = 0x10;
 const INLINE_BIT = 0x8000_0000;
-/** Second byte of a verify segment. */
 const VERIFY_PERSIST = 1, VERIFY_HAS_CRC = 2;
 
-/** The operands in segments between the control segment and the data. */
 type Operands = Pick<SendWqe, "ud" | Operand | "objects" | "parts">;
 
-/**
- * One row per segment; `read` returns undefined for bytes that the project's drivers never write.
- */
+/** `read` returns undefined for bytes that no driver of the project writes. */
 interface SegmentRow<Value> {
   readonly bytes: number;
-  /** Of a WQE that has the segment; without it the opcode decides. */
+  /** Marks a WQE that has the segment; without it the opcode decides. */
   readonly flag?: number;
   readonly read: (view: DataView, at: number) => Value | undefined;
   readonly write: (view: DataView, at: number, value: Value) => void;
 }
 
-/** Of the first of eight bytes each in a segment of objects or parts, behind their number. */
 const OBJECTS_AT = 16;
 export const OBJECTS_BYTES = OBJECTS_AT + 8 * MAX_OBJECTS;
 
-/** A list of values of eight bytes, from its segment; undefined where its number cannot be. */
+/** Undefined where the number of values is impossible. */
 function readList<T>(view: DataView, at: number, read: (at: number) => T): T[] | undefined {
   const count = view.getUint8(at);
   if (count === 0 || count > MAX_OBJECTS) return undefined;
@@ -207,7 +202,7 @@ const SEGMENTS: { readonly [Name in keyof Operands]-?: SegmentRow<NonNullable<Op
   },
   verify: {
     bytes: 16,
-    // An unknown level: no requester can ask for it.
+    // No requester can ask for an unknown level.
     read: (view, at) => {
       const level = VERIFY_LEVELS[view.getUint8(at)];
       if (level === undefined) return undefined;
@@ -292,7 +287,7 @@ function segmentsOf(opcode: WqeOpcode, flags: number): readonly Segment[] {
   return SEGMENTS_OF.get(opcode)![flags & SEGMENT_FLAGS]!;
 }
 
-/** Bytes of the WQE's segments, of 16 B each: what of its units is in use. */
+/** Bytes of the WQE's segments: the used part of its units. */
 export function wqeBytes(wqe: SendWqe): number {
   let bytes = CONTROL_BYTES;
   for (const [name, row] of ROWS) if (wqe[name] !== undefined) bytes += row.bytes;
@@ -300,12 +295,10 @@ export function wqeBytes(wqe: SendWqe): number {
   return Math.ceil(bytes / 16) * 16;
 }
 
-/** Units that the WQE takes. */
 export function wqeUnits(wqe: SendWqe): number {
   return Math.ceil(wqeBytes(wqe) / WQE_UNIT_BYTES);
 }
 
-/** The bytes of a send WQE, a whole number of units. */
 export function encodeSendWqe(wqe: SendWqe): Uint8Array<ArrayBuffer> {
   const units = wqeUnits(wqe);
   if (units > MAX_WQE_UNITS) {
@@ -341,8 +334,8 @@ export function encodeSendWqe(wqe: SendWqe): Uint8Array<ArrayBuffer> {
 }
 
 /**
- * Units of a WQE, computed from its first unit, so that the RNIC knows how much more to fetch;
- * undefined where the unit is not the start of a WQE.
+ * From its first unit, so that the RNIC knows how much more to fetch; undefined where the unit is
+ * not the start of a WQE.
  */
 export function unitsOfWqe(view: DataView): number | undefined {
   const opcode = OPCODE_NAMES.get(view.getUint8(3));
@@ -358,12 +351,12 @@ export function unitsOfWqe(view: DataView): number | undefined {
   return units > MAX_WQE_UNITS ? undefined : units;
 }
 
-/** Gives a send WQE, whose first unit `view` begins with, another position (Q-09). */
+/** Gives the WQE at `view` another position (Q-09). */
 export function renumberWqe(view: DataView, index: number): void {
   view.setUint32(0, ((index & 0xffff) << 8) | view.getUint8(3));
 }
 
-/** Decodes a send WQE from all its units; undefined for invalid bytes (LOC_QP_OP_ERR). */
+/** From all its units; undefined for invalid bytes (LOC_QP_OP_ERR). */
 export function decodeSendWqe(bytes: Uint8Array): SendWqe | undefined {
   const view = viewOf(bytes);
   const units = unitsOfWqe(view);
@@ -395,12 +388,12 @@ export function decodeSendWqe(bytes: Uint8Array): SendWqe | undefined {
   return wqe;
 }
 
-/** lkey that terminates the list of a receive WQE before its stride (`rocev2.md` §5.2). */
+/** Terminates a receive WQE's list before its stride (`rocev2.md` §5.2). */
 const END_OF_LIST_LKEY = 0x100;
 
 /**
- * A receive WQE of `stride` bytes: up to stride/16 elements. Those of no bytes are left out, as one of them could end
- * the list (rdma-core, `providers/mlx5/qp.c`, `mlx5_post_recv`).
+ * Up to stride/16 elements. Those of no bytes are left out, as one of them could end the list
+ * (rdma-core, `providers/mlx5/qp.c`, `mlx5_post_recv`).
  */
 export function encodeRecvWqe(all: readonly Sge[], stride: number): Uint8Array<ArrayBuffer> {
   const sges = all.filter(({ length }) => length > 0);
@@ -414,7 +407,6 @@ export function encodeRecvWqe(all: readonly Sge[], stride: number): Uint8Array<A
   return bytes;
 }
 
-/** The elements of a receive WQE. */
 export function decodeRecvWqe(bytes: Uint8Array): Sge[] {
   const view = viewOf(bytes);
   const most = Math.floor(bytes.length / 16);

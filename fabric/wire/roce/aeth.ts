@@ -1,6 +1,3 @@
-/**
- * Acknowledge extended transport header and the meaning of its syndrome (`rocev2.md` §1.3, §1.4).
- */
 import { formatTime } from "../../base/time.ts";
 import type { HeaderOf } from "../../base/fields.ts";
 
@@ -19,7 +16,6 @@ export function writeAeth(view: DataView, at: number, header: Aeth): void {
   view.setUint32(at, (header.syndrome << 24) | header.msn);
 }
 
-/** NAK codes, by the syndrome byte that carries them. */
 export const NAK_SYNDROMES = {
   "psn-sequence-error": 0x60,
   "invalid-request": 0x61,
@@ -29,10 +25,10 @@ export const NAK_SYNDROMES = {
 } as const;
 export type NakCode = keyof typeof NAK_SYNDROMES;
 
-/** Syndrome of an ACK without receive credits. */
+/** Of an ACK without receive credits. */
 export const ACK_SYNDROME = 0x1f;
 
-/** A decoded syndrome. A receiver ignores `reserved` values. */
+/** A receiver ignores `reserved` values. */
 export type Syndrome =
   | { readonly kind: "ack"; readonly creditCode: number }
   | { readonly kind: "rnr-nak"; readonly timerCode: number }
@@ -44,7 +40,6 @@ const NAK_CODES = new Map<number, NakCode>(
 );
 const RESERVED: Syndrome = { kind: "reserved" };
 
-/** All 256 decoded values, precomputed: an ACK costs one look-up. */
 const SYNDROMES: readonly Syndrome[] = Array.from({ length: 256 }, (_, byte): Syndrome => {
   const low = byte & 0x1f;
   if (byte >> 5 === 0) return { kind: "ack", creditCode: low };
@@ -73,7 +68,6 @@ export function nakText(byte: number): string | undefined {
   return `RNR NAK timer ${formatTime(rnrDelayPs(syndrome.timerCode))}`;
 }
 
-/** `ACK, 4 credits`, `ACK`; `reserved` for a syndrome that a receiver ignores. */
 export function ackText(byte: number): string {
   const syndrome = parseSyndrome(byte);
   if (syndrome.kind !== "ack") return "reserved";
@@ -85,7 +79,7 @@ export function rnrSyndrome(timerCode: number): number {
   return 0x20 | (timerCode & 0x1f);
 }
 
-/** Delays of RNR timer codes 0…31, in units of 10 µs. Code 0 is the longest. */
+/** Of timer codes 0…31, in units of 10 µs. Code 0 is the longest. */
 // deno-fmt-ignore
 const RNR_TENS_OF_US = [
   65536, 1, 2, 3, 4, 6, 8, 12,
@@ -94,19 +88,19 @@ const RNR_TENS_OF_US = [
   4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152,
 ] as const;
 
-/** Minimum delay of a requester after an RNR NAK with this timer code, in ps. */
+/** Minimum delay of a requester after an RNR NAK, in ps. */
 export function rnrDelayPs(timerCode: number): number {
   return RNR_TENS_OF_US[timerCode & 0x1f]! * 10_000_000;
 }
 
-/** Number of receive WQEs for credit codes 0…30; 31 sets no limit (§3.2). */
+/** Receive WQEs for credit codes 0…30; 31 sets no limit (§3.2). */
 export const CREDITS: readonly number[] = [0, 1, 2, 3, 4].concat(
   Array.from({ length: 26 }, (_, i) => (i % 2 === 0 ? 6 : 8) * 2 ** Math.floor(i / 2)),
 );
 
 /**
- * Syndrome of an ACK from a responder with this number of posted receive WQEs: the largest credit
- * code that does not exceed it; undefined: unknown.
+ * For this number of posted receive WQEs: the largest credit code that does not exceed it;
+ * undefined: unknown.
  */
 export function ackSyndrome(receives: number | undefined): number {
   if (receives === undefined) return ACK_SYNDROME;

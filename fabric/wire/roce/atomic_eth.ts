@@ -1,8 +1,8 @@
 /**
- * Atomic request and its response (`rocev2.md` §1.3). Operands are big-endian on the wire; the
- * memory word is in host byte order.
+ * Atomic request and response (`rocev2.md` §1.3). Operands are big-endian on the wire; the memory
+ * word is in host byte order.
  */
-/** Size of the operand of atomic operations, ATOMIC WRITE included. */
+/** Operand of atomic operations, ATOMIC WRITE included. */
 export const ATOMIC_BYTES = 8;
 
 export const ATOMIC_ETH_FIELDS = [

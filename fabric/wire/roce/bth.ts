@@ -1,4 +1,3 @@
-/** Base transport header (`rocev2.md` §1.2). */
 import { type HeaderOf, sizeOf } from "../../base/fields.ts";
 
 export const BTH_FIELDS = [

@@ -1,7 +1,7 @@
 /**
  * The communication manager's messages: 256-byte management datagrams, carried as UD SEND ONLY
  * between the QP 1 of two RNICs under the Q_Key `GSI_QKEY` (InfiniBand architecture, volume 1,
- * §12.6 and §13.4.3). Messages are rare, so the generic table codec is fast enough.
+ * §12.6 and §13.4.3). They are rare, so the generic table codec is fast enough.
  *
  *   connection: requester  REQ →  ← REP  RTU →   … connection …   DREQ →  ← DREP
  *               (REJ instead of any, MRA where REP or RTU is delayed)
@@ -25,10 +25,8 @@ export const MAD_FIELDS = [
   ["attributeModifier", 32],
 ] as const;
 
-/** Fields of the MAD header with the same value in all messages. */
 const MAD_CONSTANTS = {
   baseVersion: 1,
-  /** Communication management. */
   mgmtClass: 0x07,
   classVersion: 2,
   /** Send. */
@@ -50,7 +48,7 @@ const REQ_FIELDS = [
   ["localEecn", 24],
   ["initiatorDepth", 8],
   ["remoteEecn", 24],
-  /** Timeouts are codes: 4.096 µs · 2^code. */
+  /** Codes: 4.096 µs · 2^code. */
   ["remoteCmResponseTimeout", 5],
   /** {@link TRANSPORT_SERVICE}. */
   ["transportService", 2],
@@ -81,8 +79,7 @@ const REQ_FIELDS = [
   ["", 3],
   ["primaryLocalAckTimeout", 5],
   ["", 3],
-  // The alternate path, not used: LIDs, GIDs, flow label, rate and the rest, as for the primary
-  // one.
+  // The alternate path, not used.
   ["", 352],
 ] as const;
 
@@ -94,7 +91,6 @@ const REP_FIELDS = [
   ["", 8],
   ["localEecn", 24],
   ["", 8],
-  /** As in a REQ. */
   ["startingPsn", 24],
   ["", 8],
   ["responderResources", 8],
@@ -116,24 +112,23 @@ const RTU_FIELDS = [
 const REJ_FIELDS = [
   ["localCommId", 32],
   ["remoteCommId", 32],
-  /** The rejected message: 0 REQ, 1 REP, 2 none. */
+  /** 0 REQ, 1 REP, 2 none. */
   ["rejected", 2],
   ["", 6],
   ["infoLength", 7],
   ["", 1],
   /** {@link REJECT_REASON}. */
   ["reason", 16],
-  // Additional reject information, 72 bytes, not used.
   ["", 576],
 ] as const;
 
 const MRA_FIELDS = [
   ["localCommId", 32],
   ["remoteCommId", 32],
-  /** The message that is being processed: 0 REQ, 1 REP. */
+  /** 0 REQ, 1 REP. */
   ["received", 2],
   ["", 6],
-  /** Maximum duration of the processing: {@link timeoutOfCode}. */
+  /** Of the processing: {@link timeoutOfCode}. */
   ["serviceTimeout", 5],
   ["", 3],
 ] as const;
@@ -148,7 +143,7 @@ const DREQ_FIELDS = [
 /** DREP has the layout of RTU. */
 const DREP_FIELDS = RTU_FIELDS;
 
-/** §12.11.1.1: asks for the queue pair of a service. */
+/** §12.11.1.1 */
 const SIDR_REQ_FIELDS = [
   ["requestId", 32],
   ["pKey", 16],
@@ -167,11 +162,9 @@ const SIDR_REP_FIELDS = [
   ["", 8],
   ["serviceId", 64],
   ["qKey", 32],
-  // Additional information, 72 bytes, not used.
   ["", 576],
 ] as const;
 
-/** Attribute number and layout of each message; the rest of the 256 bytes is private data. */
 export const CM_MESSAGES = {
   REQ: { attributeId: 0x0010, fields: REQ_FIELDS },
   MRA: { attributeId: 0x0011, fields: MRA_FIELDS },
@@ -188,7 +181,7 @@ export type CmType = keyof typeof CM_MESSAGES;
 interface CmCommon<Type extends CmType> {
   readonly type: Type;
   readonly transactionId: bigint;
-  /** At most {@link privateDataBytes}; a decoded message has the full length, with zero padding. */
+  /** At most {@link privateDataBytes}; of a decoded message the full length, with zero padding. */
   readonly privateData: Uint8Array<ArrayBuffer>;
 }
 type CmMessageOf<Type extends CmType> =
@@ -202,13 +195,11 @@ export type CmRej = CmMessageOf<"REJ">;
 export type CmSidrReq = CmMessageOf<"SIDR_REQ">;
 export type CmSidrRep = CmMessageOf<"SIDR_REP">;
 export type SidrMessage = CmSidrReq | CmSidrRep;
-/** Messages of connections, which have an ID at either end. */
 export type CmConnectionMessage = Exclude<CmMessage, SidrMessage>;
 export type CmMessage = { [Type in CmType]: CmMessageOf<Type> }[CmType];
 
 export const TRANSPORT_SERVICE = { rc: 0, uc: 1, rd: 2, extended: 3 } as const;
 
-/** The reject reasons that the emulator uses. */
 export const REJECT_REASON = {
   noQueuePair: 1,
   noResources: 3,
@@ -225,7 +216,7 @@ export const REJECT_REASON = {
   duplicateCommId: 30,
 } as const;
 
-/** Status of a SIDR REP (§12.11.1.2). */
+/** §12.11.1.2 */
 export const SIDR_STATUS = {
   valid: 0,
   unsupported: 1,
@@ -243,7 +234,6 @@ const SIDR_TEXTS = [
   "version not supported",
 ];
 
-/** For people: `status 1 (service ID not supported: no program listens)`. */
 export function sidrText(status: number): string {
   const text = SIDR_TEXTS[status];
   return text === undefined ? `status ${status}` : `status ${status} (${text})`;
@@ -253,7 +243,7 @@ export function isSidr(message: CmMessage): message is SidrMessage {
   return message.type === "SIDR_REQ" || message.type === "SIDR_REP";
 }
 
-/** Meanings of a REJ's reasons, in the words of the architecture (table 108 of §12.6.7.2). */
+/** In the architecture's words (table 108 of §12.6.7.2). */
 const REJECT_TEXTS: Readonly<Record<number, string>> = {
   [REJECT_REASON.noQueuePair]: "no queue pair available",
   [REJECT_REASON.noResources]: "no resources available",
@@ -270,17 +260,14 @@ const REJECT_TEXTS: Readonly<Record<number, string>> = {
   [REJECT_REASON.duplicateCommId]: "duplicate local communication ID",
 };
 
-/** For people: `reason 8 (invalid service ID: no program listens)`. */
 export function rejectText(reason: number): string {
   const text = REJECT_TEXTS[reason];
   return text === undefined ? `reason ${reason}` : `reason ${reason} (${text})`;
 }
 
-/** The received message in an MRA, and the rejected one in a REJ. */
 export const RECEIVED = { req: 0, rep: 1 } as const;
 export const REJECTED = { req: 0, rep: 1, nothing: 2 } as const;
 
-/** Fields of a REQ that RoCE does not use, or that have a constant value. */
 export const REQ_DEFAULTS = {
   localQKey: 0,
   localEecn: 0,
@@ -291,7 +278,6 @@ export const REQ_DEFAULTS = {
   srq: false,
   extendedTransport: 0,
   pKey: 0xffff,
-  /** No local identifier: GIDs are used. */
   primaryLocalLid: 0xffff,
   primaryRemoteLid: 0xffff,
   primaryFlowLabel: 0,
@@ -303,28 +289,26 @@ export const REQ_DEFAULTS = {
   primarySubnetLocal: false,
 } as const satisfies Partial<CmReq>;
 
-/** Fields of a REP that RoCE does not use, or that have a constant value. */
 export const REP_DEFAULTS = {
   localQKey: 0,
   localEecn: 0,
   targetAckDelay: 0,
-  /** 0: no alternate path was requested. */
   failoverAccepted: 0,
   endToEndFlowControl: true,
   srq: false,
 } as const satisfies Partial<CmRep>;
 
-/** The 128-bit GID of an IPv4 interface: ::ffff:a.b.c.d. */
+/** ::ffff:a.b.c.d */
 export function gidOfAddress(address: number): bigint {
   return 0xffff_0000_0000n | BigInt(address);
 }
 
-/** The IPv4 address in a GID; undefined where it is not IPv4-mapped. */
+/** Undefined where the GID is not IPv4-mapped. */
 export function addressOfGid(gid: bigint): number | undefined {
   return gid >> 32n === 0xffffn ? Number(gid & 0xffff_ffffn) : undefined;
 }
 
-/** Picoseconds of a time-out code: 4.096 µs · 2^code. */
+/** 4.096 µs · 2^code, in ps. */
 export function timeoutOfCode(code: number): number {
   return 4_096_000 * 2 ** code;
 }
@@ -334,19 +318,17 @@ export function mtuCode(bytes: 256 | 512 | 1024 | 2048 | 4096): number {
   return Math.log2(bytes) - 7;
 }
 
-/** Bytes of path MTU code 1 … 5; undefined for another code. */
+/** Undefined for a code that is not 1 … 5. */
 export function mtuOfCode(code: number): 256 | 512 | 1024 | 2048 | 4096 | undefined {
   return ([256, 512, 1024, 2048, 4096] as const)[code - 1];
 }
 
 const BODY_AT = sizeOf(MAD_FIELDS);
 
-/** Maximum private data of a message of this type. */
 export function privateDataBytes(type: CmType): number {
   return MAD_BYTES - BODY_AT - sizeOf(CM_MESSAGES[type].fields);
 }
 
-/** The datagram of a message, {@link MAD_BYTES} long. */
 export function encodeCm(message: CmMessage): Uint8Array<ArrayBuffer> {
   const { attributeId, fields } = CM_MESSAGES[message.type];
   const room = privateDataBytes(message.type);
@@ -358,13 +340,12 @@ export function encodeCm(message: CmMessage): Uint8Array<ArrayBuffer> {
   const view = new DataView(bytes.buffer);
   const header = { ...MAD_CONSTANTS, transactionId: message.transactionId, attributeId };
   writeFields(MAD_FIELDS, header, { view, at: 0 });
-  // The type selects the table, and the message has that table's fields.
   writeFields(fields, message as never, { view, at: BODY_AT });
   bytes.set(message.privateData, MAD_BYTES - room);
   return bytes;
 }
 
-/** The message in a datagram; undefined for another kind of MAD and for other datagrams. */
+/** Undefined for another kind of MAD and for other datagrams. */
 export function decodeCm(bytes: Uint8Array<ArrayBuffer>): CmMessage | undefined {
   if (bytes.length !== MAD_BYTES) return undefined;
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);

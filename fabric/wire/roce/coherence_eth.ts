@@ -1,29 +1,28 @@
 /**
- * The header of messages between coherent RNICs (`coherence.md`, `coherence_protocol.md`): bus messages
- * of one computer, converted for the other's card (C-02), on three RC queue pairs per pair of cards, one
- * for each class (decision 8). The opcode is the class, the command the message. {@link FORMS} derives
- * fields and payloads from the command; `card_message.ts` makes messages of them.
+ * The header of messages between coherent RNICs (`coherence.md`, `coherence_protocol.md`), on three
+ * RC queue pairs per pair of cards, one for each class (decision 8). The opcode is the class, the
+ * command the message. {@link FORMS} derives fields and payloads from the command;
+ * `card_message.ts` makes messages of them.
  *
- * *Home* is the card of the computer that owns the memory (the document's local one), *far* the other.
+ * *Home* is the card of the computer that owns the memory (the document's local one), *far* the
+ * other.
  *
- * For the transport each message is a request, with a PSN and an ACK 0x11 of its own: an answer may take
- * as long as a CPU does, and both ends send. An answer is matched by its command, line and the cards'
- * lives.
+ * For the transport each message is a request, with a PSN and an ACK 0x11 of its own: an answer may
+ * take as long as a CPU does, and both ends send. An answer is matched by its command, line and the
+ * cards' lives.
  *
- * Credits bound the messages of a pair of cards on a cable: as many requests as home has slots for the
- * far card, at most one snoop and one answer for each, none longer than 72 B. So a pair needs neither ECN
- * nor a rate limiter. Frames of RoCEv2 are marked like all others; RoCEv1 has credits and, where the
- * scenario has it, PFC (decision 8). PFC stops a whole priority, including snoops and answers behind a
- * paused request. That cannot deadlock, as a response always sinks at its receiver, but a lease must be
- * longer than pauses.
+ * Credits bound the messages of a pair of cards: as many requests as home has slots for the far
+ * card, at most one snoop and one answer for each, none longer than 72 B. So a pair needs neither
+ * ECN nor a rate limiter; on RoCEv1 the scenario may add PFC (decision 8), which also stops snoops
+ * and answers behind a paused request. That cannot deadlock, as a response always sinks at its
+ * receiver, but a lease must be longer than pauses.
  */
 import type { Field, HeaderOf } from "../../base/fields.ts";
 
 export const COHERENCE_ETH_FIELDS = [
   ["version", 8],
-  /** Index in {@link COHERENCE_COMMANDS}, within the opcode's class. */
   ["command", 8],
-  /** Index in {@link COHERENCE_STATES} (C-05): the state that is asked for, granted or left. */
+  /** In {@link COHERENCE_STATES} (C-05): asked for, granted or left. */
   ["state", 3],
   /**
    * `remote` and `placementVersion` give the place of the region's copy, as the sender knows it
@@ -32,37 +31,32 @@ export const COHERENCE_ETH_FIELDS = [
   ["placed", 1],
   /** In the far card's remote cache, else in home's local cache. */
   ["remote", 1],
-  /** Index in {@link COHERENCE_CHANGES}: a `Write`'s change of the line. */
   ["change", 2],
   /** `stamp` is valid: the lease's renewal, which rides on any message (decision 13). */
   ["stamped", 1],
-  /** Index in {@link COHERENCE_STATUS}. */
   ["status", 8],
   /**
    * The special memory region (C-03), by a key as wide as an rkey, as it grants the same rights.
    */
   ["region", 32],
-  /** In a greeting: the sender's first queue pair number. 0 in all other messages. */
+  /** In a greeting: the sender's first queue pair number. Else 0. */
   ["transaction", 32],
   /**
    * The far card's life, as the sender knows it: messages of an earlier one change nothing
    * (decision 14).
    */
   ["life", 32],
-  /** Home's card's life; 0 if the far card does not know it. */
+  /** 0 if the far card does not know it. */
   ["homeLife", 32],
   /** Number of the copy's moves. */
   ["placementVersion", 32],
-  /**
-   * The far card of the pair, by its number in home's directory; 0, home's local cache, is on no
-   * wire.
-   */
+  /** The far card, by its number in home's directory; 0, home's local cache, is on no wire. */
   ["agent", 8],
   /** An atomic's first byte within the line. */
   ["offset", 8],
-  /** Lines from `address` on: 1; more for a flush of a range; 0 for a message about none. */
+  /** From `address` on: 1; more for a flush of a range; 0 for a message about none. */
   ["lines", 16],
-  /** The line's first byte, in the home computer's address space: as wide as a RETH's. */
+  /** The line's first byte, in home's address space. */
   ["address", 64],
   /** The far card's clock, in ps, at its sending of the renewal; home returns it. */
   ["stamp", 64],
@@ -70,7 +64,7 @@ export const COHERENCE_ETH_FIELDS = [
 export type CoherenceEth = HeaderOf<typeof COHERENCE_ETH_FIELDS>;
 
 /**
- * Hand-written for speed, as coherent cards send little else. `headers_test.ts` compares it with
+ * Hand-written for speed, as coherent cards send little else; `headers_test.ts` compares it with
  * the table.
  */
 export function readCoherenceEth(view: DataView, at: number): CoherenceEth {
@@ -97,10 +91,7 @@ export function readCoherenceEth(view: DataView, at: number): CoherenceEth {
   };
 }
 
-/**
- * Hand-written like {@link readCoherenceEth}. The encoder of messages has checked the values'
- * widths.
- */
+/** The encoder of messages has checked the values' widths. */
 export function writeCoherenceEth(view: DataView, at: number, header: CoherenceEth): void {
   const { state, placed, remote, change, stamped, agent, offset, lines } = header;
   view.setUint8(at, header.version);
@@ -125,16 +116,17 @@ export function writeCoherenceEth(view: DataView, at: number, header: CoherenceE
 export const COHERENCE_VERSION = 2;
 export const COHERENCE_STATES = ["none", "invalid", "shared", "exclusive", "modified"] as const;
 export type CoherenceState = typeof COHERENCE_STATES[number];
-/** `lost`: the line's last value is gone, and there is no data (decision 13). `refused`: no such region. */
+/**
+ * `lost`: the line's last value is gone, and there is no data (decision 13). `refused`: no such
+ * region.
+ */
 export const COHERENCE_STATUS = ["ok", "lost", "refused"] as const;
 /** `write`: bytes by a mask. Atomics are done where E or M is (decision 15). */
 export const COHERENCE_CHANGES = ["none", "write", "add", "compare-swap"] as const;
-/** Bytes of a cache line, the unit of {@link COHERENCE_STATES}. */
-export const COHERENCE_LINE_BYTES = 64;
 
 export type CoherenceClass = "coherence-request" | "coherence-snoop" | "coherence-response";
 
-/** Commands of each class, in the order of their codes; `fabric/coherence` has their meaning. */
+/** Commands of each class, in the order of their codes; `coherence_messages.ts` has what each carries. */
 export const COHERENCE_COMMANDS = {
   "coherence-request": [
     "GetS",
@@ -171,26 +163,32 @@ export const COHERENCE_COMMANDS = {
 } as const satisfies Readonly<Record<CoherenceClass, readonly string[]>>;
 export type CoherenceCommand = typeof COHERENCE_COMMANDS[CoherenceClass][number];
 
+/** The class and the code of each command. */
+export const COHERENCE_CODES = Object.fromEntries(
+  (Object.keys(COHERENCE_COMMANDS) as CoherenceClass[]).flatMap((operation) =>
+    COHERENCE_COMMANDS[operation].map((kind, command) => [kind, { operation, command }])
+  ),
+) as Readonly<
+  Record<CoherenceCommand, { readonly operation: CoherenceClass; readonly command: number }>
+>;
+
 /** Payload fields before a line's bytes, or alone. */
 export const COHERENCE_PAYLOAD_FIELDS = {
-  /** `Write` with change `write`: bit n stands for byte n of the line, which follows. */
+  /** Bit n stands for byte n of the line, which follows. */
   coherenceMask: [["mask", 64]],
   coherenceAdd: [["operand", 64]],
   coherenceSwap: [["compare", 64], ["swap", 64]],
-  /** `Register`, `Registered`. */
   coherenceRegion: [["bytes", 64]],
-  /** `Counts`. */
   coherenceCounts: [["loads", 32], ["stores", 32], ["hits", 32]],
 } as const satisfies Readonly<Record<string, readonly Field[]>>;
 export type CoherencePayload = keyof typeof COHERENCE_PAYLOAD_FIELDS;
 
 interface CoherenceForm {
   readonly state: CoherenceState;
-  /** A line's bytes as payload: always, unless they are lost; perhaps; never. */
+  /** `line`: always, unless it is lost. */
   readonly data: "line" | "maybe" | "none";
   readonly placed: "always" | "maybe" | "never";
   readonly lines: "none" | "one" | "some";
-  /** The payload's fields, where it is no line. */
   readonly payload?: CoherencePayload | "change";
 }
 
@@ -198,20 +196,25 @@ const LINE: CoherenceForm = { state: "none", data: "none", placed: "never", line
 const NO_LINE: CoherenceForm = { ...LINE, lines: "none" };
 
 export const FORMS: Readonly<Record<CoherenceCommand, CoherenceForm>> = {
+  // far card → home card.
   // "State by the far request's type (exclusive → E, shared → S)" [C-06]: the request says which it wants.
   GetS: { ...LINE, state: "shared", placed: "always" },
   GetM: { ...LINE, state: "exclusive", placed: "always" },
   // A line in E or M is invalid at the sender from here on.
   Put: { ...LINE, state: "invalid", data: "line" },
   Flush: LINE,
-  // With a local placement the far card keeps no copy, so no state is asked for itself (C-06).
+  // With a local placement the far card keeps no copy, so no state is asked for (C-06).
   Read: { ...LINE, placed: "always" },
   Write: { ...LINE, placed: "always", payload: "change" },
+  // A new life begins (decision 14).
   Hello: NO_LINE,
   Register: { ...NO_LINE, payload: "coherenceRegion" },
+  // Also home card → far card: home takes the region back. The far card answers with its own, when it has left.
   Deregister: NO_LINE,
+  // Answered by one `FlushAck` (decision 8).
   FlushRange: { ...LINE, lines: "some" },
 
+  // home card → far card.
   Inv: { ...LINE, state: "invalid" },
   RecI: { ...LINE, state: "invalid" },
   RecS: { ...LINE, state: "shared" },
@@ -219,26 +222,29 @@ export const FORMS: Readonly<Record<CoherenceCommand, CoherenceForm>> = {
   DataS: { ...LINE, state: "shared", data: "line" },
   DataE: { ...LINE, state: "exclusive", data: "line" },
   WbAck: { ...LINE, state: "invalid" },
-  // Of one line or of a range; without bytes, but with a status where they are lost.
+  // Of one line or of a range; with a status where bytes are lost.
   FlushAck: { ...LINE, data: "maybe", lines: "some" },
   Retry: { ...LINE, placed: "always" },
   // "Read data, or a write-done" [C-06]: the latter has no bytes, except an atomic's old value.
   Value: { ...LINE, data: "maybe" },
   Welcome: { ...NO_LINE, placed: "maybe" },
+  // far card → home card, answers. `RecIData` leaves I behind, `RecSData` leaves S.
   InvAck: { ...LINE, state: "invalid" },
   RecIData: { ...LINE, state: "invalid", data: "line" },
   RecSData: { ...LINE, state: "shared", data: "line" },
   Complete: LINE,
   // "A write in E makes it M and a message notifies" [C-07].
   Dirty: { ...LINE, state: "modified" },
+  // home card → far card.
   Registered: { ...LINE, placed: "always", payload: "coherenceRegion" },
   Deregistered: NO_LINE,
+  // far card → home card, notices that need no slot: of the lease (decision 13), of a region's use (decision 17).
+  // `Renewed`: home has heard the stamp, which no other message carries.
   Renew: NO_LINE,
   Renewed: NO_LINE,
   Counts: { ...NO_LINE, payload: "coherenceCounts" },
 };
 
-/** The payload's fields, besides a line's bytes. */
 export function coherencePayloadName(
   kind: CoherenceCommand,
   change: number,
@@ -248,7 +254,7 @@ export function coherencePayloadName(
   return ([undefined, "coherenceMask", "coherenceAdd", "coherenceSwap"] as const)[change];
 }
 
-/** The command of an opcode's class; undefined for an unknown code. */
+/** Undefined for an unknown code. */
 export function coherenceCommand(operation: string, code: number): CoherenceCommand | undefined {
   const commands: readonly CoherenceCommand[] | undefined =
     COHERENCE_COMMANDS[operation as CoherenceClass];

@@ -1,4 +1,4 @@
-/** Datagram extended transport header of UD packets (`rocev2.md` §1.3). */
+/** Of UD packets (`rocev2.md` §1.3). */
 import type { HeaderOf } from "../../base/fields.ts";
 
 export const DETH_FIELDS = [
@@ -8,7 +8,6 @@ export const DETH_FIELDS = [
 ] as const;
 type Deth = HeaderOf<typeof DETH_FIELDS>;
 
-/** Q_Key of the general services queue pair, QP 1. */
 export const GSI_QKEY = 0x8001_0000;
 
 export function readDeth(view: DataView, at: number): Deth {

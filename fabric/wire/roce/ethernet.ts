@@ -1,4 +1,3 @@
-/** Ethernet II without FCS: frames as in a capture. */
 import { sizeOf } from "../../base/fields.ts";
 
 export const ETHERNET_FIELDS = [
@@ -12,12 +11,10 @@ export const ETHERTYPE_IPV4 = 0x0800;
 /** Shorter frames are padded with zeros; the IP length gives the real end. */
 export const LEAST_FRAME_BYTES = 60;
 
-/** Reads a MAC address as a 48-bit number. */
 export function readMac(view: DataView, at: number): number {
   return view.getUint16(at) * 0x1_0000_0000 + view.getUint32(at + 2);
 }
 
-/** Writes a 48-bit number as a MAC address. */
 export function writeMac(view: DataView, at: number, mac: number): void {
   view.setUint16(at, Math.floor(mac / 0x1_0000_0000));
   view.setUint32(at + 2, mac >>> 0);

@@ -1,7 +1,6 @@
 /**
- * The table of extension headers (`rocev2.md` §1.3): one row each, by the header's name in a
- * packet. The row encodes, decodes and describes the header; the opcode table (`opcode.ts`) lists
- * the headers of each packet; the Wireshark dissector is generated from the fields.
+ * Extension headers (`rocev2.md` §1.3), one row each. `opcode.ts` lists the headers of each packet;
+ * the Wireshark dissector is generated from the fields.
  */
 import { type Field, type HeaderOf, readFields, sizeOf, writeFields } from "../../base/fields.ts";
 import { AETH_FIELDS, describeAeth, readAeth, writeAeth } from "./aeth.ts";
@@ -20,16 +19,14 @@ import { readReth, RETH_FIELDS, writeReth } from "./reth.ts";
 import { describeVerify, DIGEST_ETH_FIELDS, VERIFY_ETH_FIELDS } from "./verify_eth.ts";
 
 interface ExtensionRow<Header> {
-  /** In wire order, for comparison with the specification. */
   readonly fields: readonly Field[];
   readonly bytes: number;
   readonly read: (view: DataView, at: number) => Header;
   readonly write: (view: DataView, at: number, header: Header) => void;
-  /** The header as text, in a packet of this operation; empty where another text covers it. */
+  /** In a packet of this operation; empty where another text covers it. */
   readonly describe: (header: Header, operation: string) => string;
 }
 
-/** A row that reads and writes by its fields, unless it has faster functions of its own. */
 function row<Table extends readonly Field[]>(
   row:
     & { readonly fields: Table }
@@ -72,7 +69,6 @@ export const EXTENSION_HEADERS = {
   }),
   hintEth: row({
     fields: HINT_ETH_FIELDS,
-    // `describe_hint.ts` describes the whole message that begins with it.
     describe: () => "",
   }),
   coherenceEth: row({
@@ -103,7 +99,6 @@ export const EXTENSION_HEADERS = {
     describe: ({ immediate }) => `imm=${hex(immediate)}`,
   }),
   ieth: row({
-    /** The key to invalidate. */
     fields: [["rkey", 32]] as const,
     describe: ({ rkey }) => `invalidate=${hex(rkey)}`,
   }),
@@ -115,12 +110,10 @@ export const EXTENSION_HEADERS = {
 
 export type ExtensionHeader = keyof typeof EXTENSION_HEADERS;
 
-/** The extension headers of a packet: exactly those in its opcode's row. */
 export type Extensions = {
   readonly [Name in ExtensionHeader]?: ReturnType<(typeof EXTENSION_HEADERS)[Name]["read"]>;
 };
 
-/** The table without the type of each header, for loops over the headers of a packet. */
 export const EXTENSION_ROWS = EXTENSION_HEADERS as unknown as Readonly<
   Record<ExtensionHeader, ExtensionRow<Extensions[ExtensionHeader]>>
 >;

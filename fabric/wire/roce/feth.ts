@@ -1,13 +1,12 @@
-/** Flush extended transport header of the memory placement extensions (`rocev2.md` §1.3, P-50). */
+/** Flush extended transport header (`rocev2.md` §1.3, P-50). */
 export const FETH_FIELDS = [
   ["reserved", 26],
   /** {@link FLUSH_SELECT}. */
   ["select", 2],
-  /** Bits of {@link FLUSH_PLACEMENT}. */
   ["placement", 4],
 ] as const;
 
-/** The scope of the flush: the RETH's range, or the whole memory region. */
+/** The RETH's range, or the whole memory region. */
 export const FLUSH_SELECT = { range: 0, region: 1 } as const;
-/** The guarantee of the response: visible to all observers, persistent. */
+/** The response's guarantee: visible to all observers, persistent. */
 export const FLUSH_PLACEMENT = { globalVisibility: 1, persistence: 2 } as const;

@@ -1,7 +1,6 @@
 /**
- * Reads the fields of a frame that a switch needs, without decoding it: destination, priority,
- * congestion bits. Accepts arbitrary bytes; a frame that is not IPv4, RoCEv1's among them, has DSCP 0
- * and ECN 0, and the priority of its 802.1Q tag.
+ * The fields of a frame that a switch needs, without decoding. Accepts arbitrary bytes; a frame
+ * that is not IPv4 has DSCP 0 and ECN 0, and the priority of its 802.1Q tag.
  */
 import { assert } from "../../base/assert.ts";
 import { ETHERNET_BYTES, ETHERTYPE_IPV4 } from "./ethernet.ts";
@@ -15,17 +14,17 @@ import { copyOf } from "../../base/slab.ts";
 import { ROCE_PORT, UDP_BYTES } from "./udp.ts";
 
 const IP_AT = ETHERNET_BYTES;
-/** Version 4, five words; UDP. */
+/** Version 4, five words. */
 const IPV4_NO_OPTIONS = 0x45;
 const PROTOCOL_UDP = 17;
 const OPCODE_AT = IP_AT + IPV4_BYTES + UDP_BYTES;
 
-/** Destination MAC as a 48-bit number; 0 where the frame is too short. */
+/** 48 bits; 0 where the frame is too short. */
 export function frameDestination(bytes: Uint8Array): number {
   return macAt(bytes, 0);
 }
 
-/** Source MAC as a 48-bit number. */
+/** 48 bits. */
 export function frameSource(bytes: Uint8Array): number {
   return macAt(bytes, 6);
 }
@@ -44,17 +43,17 @@ function trafficClass(bytes: Uint8Array): number {
   return bytes[IP_AT + 1]!;
 }
 
-/** Two bits, see {@link ECN}: a switch may mark a frame whose bits are not 0. */
+/** See {@link ECN}: a switch may mark a frame whose bits are not 0. */
 export function frameEcn(bytes: Uint8Array): number {
   return trafficClass(bytes) & 3;
 }
 
-/** Six bits: they determine a frame's priority in a switch. */
+/** Six bits, which determine the frame's priority. */
 export function frameDscp(bytes: Uint8Array): number {
   return trafficClass(bytes) >> 2;
 }
 
-/** Priority in a switch, 0 to 7: of a tag where the frame has one (IEEE 802.1Q), else of its DSCP. */
+/** 0 to 7: of its tag (IEEE 802.1Q), else of its DSCP. */
 export function framePriority(bytes: Uint8Array): number {
   const isTagged = bytes.length > ETHERNET_BYTES && bytes[12] === ETHERTYPE_VLAN >> 8 &&
     bytes[13] === (ETHERTYPE_VLAN & 255);
@@ -62,9 +61,9 @@ export function framePriority(bytes: Uint8Array): number {
 }
 
 /**
- * A copy of the frame marked "congestion experienced" (RFC 3168). The ICRC does not cover the bits,
- * so it stays valid. The IPv4 checksum is updated, not recomputed (RFC 1624, equation 3), so that a
- * damaged header stays detectable. The frame must be ECN-capable.
+ * A copy marked "congestion experienced" (RFC 3168), which the ICRC does not cover. The IPv4
+ * checksum is updated, not recomputed (RFC 1624, equation 3), so that a damaged header stays
+ * detectable. The frame must be ECN-capable.
  */
 export function markCongestion(bytes: Uint8Array<ArrayBuffer>): Uint8Array<ArrayBuffer> {
   assert(frameEcn(bytes) !== ECN.notCapable, "Cannot mark a frame that is not ECN-capable");
@@ -79,7 +78,7 @@ export function markCongestion(bytes: Uint8Array<ArrayBuffer>): Uint8Array<Array
   return marked;
 }
 
-/** Range of the payload of a RoCE frame with a known opcode; undefined for other frames. */
+/** Of a RoCE frame with a known opcode; undefined for other frames. */
 export function framePayload(
   bytes: Uint8Array,
 ): { readonly from: number; readonly to: number } | undefined {
@@ -92,14 +91,12 @@ export function framePayload(
   return to > from && to <= bytes.length - ICRC_BYTES ? { from, to } : undefined;
 }
 
-/** Recomputes the ICRC of a RoCE frame. */
 export function sealFrame(bytes: Uint8Array): void {
   const view = viewOfAny(bytes), at = frameBth(bytes), end = frameEnd(bytes, at);
   if (at === OPCODE_AT) writeIcrc(view, { from: IP_AT, end });
   else writeGrhIcrc(view, { from: at - GRH_BYTES, end });
 }
 
-/** Offset of the ICRC, from the length in the IPv4 header or the GRH; `bthAt`: {@link frameBth}. */
 function frameEnd(bytes: Uint8Array, bthAt: number): number {
   const isIpv4 = bthAt === OPCODE_AT;
   const lengthAt = isIpv4 ? IP_AT + 2 : bthAt - GRH_BYTES + 4;
@@ -107,13 +104,13 @@ function frameEnd(bytes: Uint8Array, bthAt: number): number {
   return (isIpv4 ? IP_AT : bthAt) + length - ICRC_BYTES;
 }
 
-/** Opcode byte of a RoCE frame (`rocev2.md` §1.1); −1 for other frames. */
+/** Of a RoCE frame (`rocev2.md` §1.1); −1 for other frames. */
 export function frameOpcode(bytes: Uint8Array): number {
   const at = frameBth(bytes);
   return at < 0 ? at : bytes[at]!;
 }
 
-/** Offset of the base transport header of a frame of either version; −1 for other frames. */
+/** Offset of the BTH, of either version; −1 for other frames. */
 export function frameBth(bytes: Uint8Array): number {
   if (bytes.length <= OPCODE_AT) return -1;
   if (((bytes[12]! << 8) | bytes[13]!) !== ETHERTYPE_IPV4) return bthBehindGrh(bytes);

@@ -1,13 +1,13 @@
 /**
- * RoCEv1's headers between Ethernet and the base transport header (InfiniBand architecture, annex A16):
- * the global route header, behind EtherType 0x8915, and before it an IEEE 802.1Q priority tag where the
- * fabric has priorities, as no switch looks for a DSCP in a frame that is not IP.
+ * RoCEv1's headers between Ethernet and the base transport header (InfiniBand architecture, annex
+ * A16): the global route header, behind EtherType 0x8915, and before it an IEEE 802.1Q priority tag
+ * where the fabric has priorities, as no switch looks for a DSCP in a frame that is not IP.
  *
  *   Ethernet 14 | [tag 4] | GRH 40 | BTH 12 | extension headers, payload, pad | ICRC 4
  *
- * GIDs are those of IPv4 interfaces, ::ffff:a.b.c.d, as in Linux's GID table beside the link-local one, and
- * as `rdma_cm` picks them for an IPv4 address: an address of the rack names the same port in both versions.
- * A group's is ff0e::ffff:a.b.c.d (Linux: `cma_iboe_set_mgid`).
+ * GIDs are those of IPv4 interfaces, ::ffff:a.b.c.d, which `rdma_cm` picks for an IPv4 address: a
+ * rack's address names the same port in both versions. A group's is ff0e::ffff:a.b.c.d (Linux:
+ * `cma_iboe_set_mgid`).
  */
 import { sizeOf } from "../../base/fields.ts";
 import { ETHERNET_BYTES } from "./ethernet.ts";
@@ -16,19 +16,17 @@ import { isGroupAddress } from "./neighbour.ts";
 export const ETHERTYPE_ROCE_V1 = 0x8915;
 export const ETHERTYPE_VLAN = 0x8100;
 
-/**
- * IEEE 802.1Q, behind the source address: the tag's EtherType takes the place of the frame's own.
- */
+/** IEEE 802.1Q: the tag's EtherType takes the place of the frame's own. */
 export const VLAN_FIELDS = [
   ["priority", 3],
   ["dropEligible", 1],
-  /** 0: a tag for its priority alone. */
+  /** 0: for its priority alone. */
   ["vlan", 12],
   ["etherType", 16],
 ] as const;
 export const VLAN_BYTES = sizeOf(VLAN_FIELDS);
 
-/** InfiniBand architecture, volume 1, §8.3: the layout of IPv6. */
+/** InfiniBand architecture, volume 1, §8.3. */
 export const GRH_FIELDS = [
   ["version", 4],
   ["trafficClass", 8],
@@ -42,23 +40,21 @@ export const GRH_FIELDS = [
 ] as const;
 export const GRH_BYTES = sizeOf(GRH_FIELDS);
 
-/** IPVer 6, and the next header of InfiniBand's transport (§8.3.1, §8.3.5). */
+/** §8.3.1, §8.3.5. */
 export const GRH_VERSION = 6, NEXT_HEADER_IBA = 0x1b;
 
-/** Values of RoCEv1's headers that a RoCEv2 packet has no field for. */
 export interface Grh {
   /** 20 bits. */
   readonly flowLabel: number;
-  /** PCP of the 802.1Q tag, 0 to 7; undefined: the frame has no tag. */
+  /** PCP of the tag, 0 to 7; undefined: no tag. */
   readonly priority: number | undefined;
 }
 
-/** Offset of the GRH in a frame of RoCEv1. */
 export function grhAt({ priority }: Grh): number {
   return priority === undefined ? ETHERNET_BYTES : ETHERNET_BYTES + VLAN_BYTES;
 }
 
-/** Offset of the GRH in a frame; undefined if it is not RoCEv1, or too short for a GRH. */
+/** Undefined if the frame is not RoCEv1, or too short for a GRH. */
 export function findGrh(view: DataView): number | undefined {
   const length = view.byteLength;
   if (length < ETHERNET_BYTES + GRH_BYTES) return undefined;
@@ -69,7 +65,6 @@ export function findGrh(view: DataView): number | undefined {
   return isRoce && length >= tagged + GRH_BYTES ? tagged : undefined;
 }
 
-/** Upper 96 bits, in words, of the GID of a port and of a group. */
 const PORT_PREFIX = [0, 0, 0xffff] as const, GROUP_PREFIX = [0xff0e_0000, 0, 0xffff] as const;
 
 export interface GrhValues extends Grh {
@@ -80,7 +75,6 @@ export interface GrhValues extends Grh {
   readonly payloadLength: number;
 }
 
-/** Writes EtherType, tag and GRH behind the MAC addresses of the frame at `base`. */
 export function writeGrh(view: DataView, base: number, values: GrhValues): void {
   const { priority, trafficClass, flowLabel, payloadLength, hopLimit } = values;
   const at = base + grhAt(values);
@@ -108,7 +102,6 @@ function writeGid(
   view.setUint32(at + 12, address);
 }
 
-/** Reads the GRH at `at`, and the tag before it; the headers must have passed {@link checkGrh}. */
 export function readGrh(view: DataView, at: number): GrhValues {
   const word = view.getUint32(at);
   return {
@@ -130,7 +123,7 @@ export function checkGrh(
   view: DataView,
   at: number,
 ): "bad-tag" | "bad-grh" | "bad-gid" | "bad-length" | undefined {
-  // A card here is on no VLAN, and its tags do not mark frames as drop eligible.
+  // A card is on no VLAN, and its tags do not mark frames as drop eligible.
   if (at !== ETHERNET_BYTES && (view.getUint16(ETHERNET_BYTES) & 0x1fff) !== 0) return "bad-tag";
   if (view.getUint8(at) >> 4 !== GRH_VERSION) return "bad-grh";
   if (view.getUint8(at + 6) !== NEXT_HEADER_IBA) return "bad-grh";

@@ -2,13 +2,14 @@
  * Hint messages, and the packets that carry them (H-07, H-08). The document's four encodings:
  *
  *     a new operation code    VENDOR HINT on an RC queue pair, VENDOR UC HINT on a UC one: for itself
- *                             (figure 7) or for all (figure 8); to a group (figure 9) it is the payload of a UD SEND ONLY
+ *                             (figure 7) or for all (figure 8); to a group (figure 9) the payload of
+ *                             a UD SEND ONLY
  *     an extra header         the message is between a packet's extension headers and its payload
  *     an extra payload        the message and a trailer follow a packet's payload
  *     an opcode with a flag   a READ or WRITE of no bytes, without VA and rkey checks (`rocev2.md`
  *                             §1.3): it names the range of a coming one
  *
- * The last three keep their packet's opcode, so the mark of a hint must be in a field that a card
+ * The last three keep their packet's opcode, so the mark of a hint is in a field that a card
  * without hints ignores: the seven reserved bits beside AckReq ({@link HINT_FORMS}), which the ICRC
  * covers. A requester adds hints to other packets only for a responder that asked for them (H-09).
  */
@@ -97,7 +98,6 @@ export interface HintMessage {
   readonly groups: readonly HintGroup[];
 }
 
-/** Size of a message, with its header. */
 export function bytesOf(message: HintMessage): number {
   let bytes = HINT_ETH_BYTES;
   for (const { entries } of message.groups) {
@@ -107,7 +107,6 @@ export function bytesOf(message: HintMessage): number {
   return bytes;
 }
 
-/** Size of an entry, with the parts behind it. */
 export function entryBytes(
   { objects, operands, parts = [] }: {
     readonly objects: readonly bigint[];
@@ -123,7 +122,6 @@ function readHeader(bytes: Uint8Array): HintEth {
   return readFields(HINT_ETH_FIELDS, { view: viewOf(bytes), at: 0 });
 }
 
-/** The header of a message, and the bytes behind it: the parts of a packet with a hint's operation code. */
 export function hintParts(
   message: HintMessage,
 ): { readonly hintEth: HintEth; readonly payload: Uint8Array<ArrayBuffer> } {
@@ -133,7 +131,6 @@ export function hintParts(
   return { hintEth, payload };
 }
 
-/** The bytes of a message: the payload of a datagram. */
 export function encodeHint(message: HintMessage): Uint8Array<ArrayBuffer> {
   const header = headerOf(message);
   const bytes = allocate(header.bytes), view = viewOf(bytes);
@@ -207,10 +204,7 @@ function writeGroups(
   }
 }
 
-/**
- * Decodes a whole hint message; undefined for invalid or unknown ones. Never throws: hints are
- * untrusted (H-24).
- */
+/** Undefined for invalid or unknown messages. Never throws: hints are untrusted (H-24). */
 export function decodeHint(bytes: Uint8Array<ArrayBuffer>): HintMessage | undefined {
   if (bytes.length < HINT_ETH_BYTES) return undefined;
   return decodeParts(readHeader(bytes), bytes.subarray(HINT_ETH_BYTES));
@@ -233,7 +227,6 @@ interface Reader {
   at: number;
 }
 
-/** Undefined if one element is invalid. */
 function readMany<T>(
   reader: Reader,
   count: number,
@@ -248,7 +241,7 @@ function readMany<T>(
   return all;
 }
 
-/** The position of the next `size` bytes, which the reader skips; undefined where it has fewer. */
+/** Skips the next `size` bytes; undefined where there are fewer. */
 function take(reader: Reader, size: number): { view: DataView; at: number } | undefined {
   const { view, at } = reader;
   if (at + size > view.byteLength) return undefined;
@@ -308,7 +301,7 @@ function readObject(reader: Reader): bigint | undefined {
   return place && readFields(HINT_OBJECT_FIELDS, place).identity;
 }
 
-/** Low two bits of BTH's seven reserved ones: the place of the hint in the packet (H-07). */
+/** The low two of BTH's seven reserved bits: the place of the hint (H-07). */
 export const HINT_FORMS = { none: 0, header: 1, payload: 2, range: 3 } as const;
 export const HINT_FORM_BITS = 2;
 /**
@@ -318,8 +311,8 @@ export const HINT_FORM_BITS = 2;
 const RANGE_SHIFT = HINT_FORM_BITS;
 
 /**
- * Adds a message to a packet, behind its headers or its payload, within the path MTU. RETH's length
- * remains that of the data.
+ * Behind the packet's headers or its payload, within the path MTU. RETH's length remains that of
+ * the data.
  */
 export function attachHint(
   packet: RocePacket,
@@ -349,18 +342,15 @@ export function attachRange(packet: RocePacket, length: number): RocePacket {
   return { ...packet, bth: { ...packet.bth, reserved7: (log2 << RANGE_SHIFT) | HINT_FORMS.range } };
 }
 
-/** A packet without its hint, and that hint. */
 export interface Hinted {
   readonly packet: RocePacket;
   readonly message: HintMessage | undefined;
-  /** For a READ or WRITE of no bytes. */
   readonly range: HintEntry | undefined;
 }
 
 /**
- * Splits a packet that may carry a hint into the hint and the packet without it. Undefined where
- * the reserved bits announce a hint and it is invalid: the extent of the data is then unknown. Only
- * for queue pairs that have negotiated hints.
+ * Undefined where the reserved bits announce a hint and it is invalid: the extent of the data is
+ * then unknown. Only for queue pairs that have negotiated hints.
  */
 export function detachHint(packet: RocePacket): Hinted | undefined {
   const { payload } = packet, form = packet.bth.reserved7 & ((1 << HINT_FORM_BITS) - 1);
@@ -422,8 +412,8 @@ function rangeOf({ bth, reth }: RocePacket): HintEntry | undefined {
 }
 
 /**
- * The hint of a packet that carries only a hint: one with its operation code, or a datagram with a
- * hint as payload. Undefined for other packets and for invalid hints.
+ * By its operation code, or as a datagram's payload. Undefined for other packets and for invalid
+ * hints.
  */
 export function hintOf(packet: RocePacket): HintMessage | undefined {
   const { hintEth, payload } = packet;

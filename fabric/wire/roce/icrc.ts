@@ -1,8 +1,8 @@
 /**
- * The invariant CRC of RoCEv2 over IPv4 (`rocev2.md` §1.5) and of RoCEv1: Ethernet's CRC-32 over eight bytes of
- * ones and the packet, with every field that a switch or router may change replaced by ones.
- * Sixteen bytes per step ("slicing by 16"), without a copy of the packet: the masks are or-ed into
- * the words of the fixed headers as they are read.
+ * The invariant CRC of RoCEv2 over IPv4 (`rocev2.md` §1.5) and of RoCEv1: Ethernet's CRC-32 over
+ * eight bytes of ones and the packet, with every field that a switch or router may change replaced
+ * by ones. Sixteen bytes per step ("slicing by 16"), without a copy: the masks are or-ed into the
+ * fixed headers' words.
  */
 import { BTH_BYTES } from "./bth.ts";
 import { GRH_BYTES } from "./grh.ts";
@@ -12,9 +12,8 @@ import { UDP_BYTES } from "./udp.ts";
 export const ICRC_BYTES = 4;
 
 const POLYNOMIAL = 0xedb8_8320;
-/** Register before the first byte. */
 export const CRC_START = -1;
-/** Register after the eight bytes of ones that stand in for the absent local route header. */
+/** After the eight bytes of ones that stand in for the absent local route header. */
 const ICRC_SEED = 0xdebb_20e3 | 0;
 
 /** Table s, at 256·s, is the effect of a byte followed by s more bytes. */
@@ -36,7 +35,6 @@ function makeTables(): Int32Array {
   return tables;
 }
 
-/** The register after one little-endian word, for a remainder shorter than sixteen bytes. */
 function step(register: number, word: number): number {
   const mixed = register ^ word;
   return TABLES[768 + (mixed & 255)]! ^ TABLES[512 + ((mixed >>> 8) & 255)]! ^
@@ -48,7 +46,7 @@ interface ByteRange {
   readonly end: number;
 }
 
-/** The register (raw, not complemented) after the bytes `from` … `end` − 1 of `view`. */
+/** Raw, not complemented, after the bytes `from` … `end` − 1. */
 export function crcUpdate(register: number, view: DataView, range: ByteRange): number {
   const end = range.end;
   let crc = register, at = range.from;
@@ -69,29 +67,25 @@ export function crcUpdate(register: number, view: DataView, range: ByteRange): n
   return crc;
 }
 
-/** CRC-32 as Ethernet and zlib compute it, unsigned. */
+/** As Ethernet and zlib compute it, unsigned. */
 export function crc32(bytes: Uint8Array): number {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   return ~crcUpdate(CRC_START, view, { from: 0, end: bytes.length }) >>> 0;
 }
 
-/** Bytes of the headers with masked fields; their ten words are processed one by one. */
+/** Headers with masked fields; their ten words are processed one by one. */
 const MASKED_BYTES = IPV4_BYTES + UDP_BYTES + BTH_BYTES;
 
-// The masks, as little-endian words.
-/** IPv4 byte 1: DSCP and ECN. */
+// Little-endian words.
 const MASK_TRAFFIC_CLASS = 0x0000_ff00;
-/** IPv4 byte 8, TTL, and bytes 10–11, checksum. */
 const MASK_TTL_CHECKSUM = 0xffff_00ff | 0;
-/** UDP bytes 6–7: checksum. */
 const MASK_UDP_CHECKSUM = 0xffff_0000 | 0;
 /** BTH byte 4: FECN, BECN and six reserved bits. */
 const MASK_CONGESTION = 0x0000_00ff;
 
 /**
- * The ICRC of the packet from its IPv4 header at `from` to the end of its pad at `end`; the IPv4,
- * UDP and base transport headers must be complete.
- * @returns the value to be stored little-endian, as {@link writeIcrc} does.
+ * From the IPv4 header at `from` to the end of the pad; IPv4, UDP and base transport headers must
+ * be complete. @returns the value to be stored little-endian.
  */
 export function computeIcrc(view: DataView, range: ByteRange): number {
   const ip = range.from, udp = ip + IPV4_BYTES, bth = udp + UDP_BYTES;
@@ -108,14 +102,13 @@ export function computeIcrc(view: DataView, range: ByteRange): number {
   return ~crcUpdate(crc, view, { from: ip + MASKED_BYTES, end: range.end }) >>> 0;
 }
 
-/** GRH bytes 0 to 3: traffic class and flow label, all but the version. */
+/** GRH bytes 0 to 3: all but the version. */
 const MASK_GRH_FIRST = 0xffff_ff0f | 0;
-/** GRH byte 7: hop limit. */
 const MASK_HOP_LIMIT = 0xff00_0000 | 0;
 
 /**
- * The ICRC of a RoCEv1 packet from its GRH at `from` to the end of its pad (annex A16): InfiniBand's
- * own (volume 1, §7.8.1), the absent local route header taken as ones.
+ * From the GRH at `from` to the end of the pad (annex A16): InfiniBand's own (volume 1, §7.8.1),
+ * the absent local route header taken as ones.
  */
 function computeGrhIcrc(view: DataView, { from, end }: ByteRange): number {
   const gids = from + 8, bth = from + GRH_BYTES;
@@ -128,22 +121,20 @@ function computeGrhIcrc(view: DataView, { from, end }: ByteRange): number {
   return ~crcUpdate(crc, view, { from: bth + BTH_BYTES, end }) >>> 0;
 }
 
-/** As {@link writeIcrc}, of a RoCEv1 packet from its GRH on. */
+/** As {@link writeIcrc}, from the GRH on. */
 export function writeGrhIcrc(view: DataView, range: ByteRange): void {
   view.setUint32(range.end, computeGrhIcrc(view, range), true);
 }
 
-/** As {@link icrcHolds}, of a RoCEv1 packet from its GRH on. */
+/** As {@link icrcHolds}, from the GRH on. */
 export function grhIcrcHolds(view: DataView, range: ByteRange): boolean {
   return view.getUint32(range.end, true) === computeGrhIcrc(view, range);
 }
 
-/** Stores the ICRC of the packet `from` … `end` right behind it. */
 export function writeIcrc(view: DataView, range: ByteRange): void {
   view.setUint32(range.end, computeIcrc(view, range), true);
 }
 
-/** Whether the four bytes behind the packet `from` … `end` are its ICRC. */
 export function icrcHolds(view: DataView, range: ByteRange): boolean {
   return view.getUint32(range.end, true) === computeIcrc(view, range);
 }

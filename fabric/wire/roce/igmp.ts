@@ -1,7 +1,7 @@
 /**
  * Group membership reports (IGMP, RFC 3376, RFC 2236), by which a port joins and leaves multicast
- * groups and from which a snooping switch learns them. Reports are real frames: IPv4 with the
- * router alert option to 224.0.0.22, time to live 1.
+ * groups and from which a snooping switch learns them. Real frames: IPv4 with the router alert
+ * option to 224.0.0.22, time to live 1.
  *
  *   Ethernet 14 | IPv4 20 + router alert 4 | type 0x22, checksum, records | record 8 each | padding
  */
@@ -10,14 +10,13 @@ import { isGroupAddress, macOfAddress } from "./neighbour.ts";
 import { allocate, viewOf } from "../../base/slab.ts";
 
 const PROTOCOL_IGMP = 2;
-/** All routers that speak IGMPv3, 224.0.0.22: reports go there (RFC 3376 §4.2.14). */
+/** 224.0.0.22 (RFC 3376 §4.2.14). */
 const REPORT_ADDRESS = 0xe000_0016;
-/** How often a report is sent, as a single one may be lost (RFC 3376 §8.1). */
+/** How often a report is sent, as one may be lost (RFC 3376 §8.1). */
 export const ROBUSTNESS = 2;
-/** Maximum number of groups per report; a frame has room for 180. */
+/** A frame has room for 180. */
 export const REPORT_RECORDS_MAX = 128;
 
-/** One change of a port's membership in one group. */
 export interface MembershipChange {
   /** IPv4 address in 224/4. */
   readonly group: number;
@@ -32,7 +31,7 @@ const ROUTER_ALERT = 0x9404_0000;
 const TYPE_OF_SERVICE = 0xc0;
 const V3_REPORT = 0x22, V2_REPORT = 0x16, V1_REPORT = 0x12, V2_LEAVE = 0x17;
 const V3_HEADER_BYTES = 8, RECORD_BYTES = 8;
-/** Kinds of record (RFC 3376 §4.2.12). */
+/** RFC 3376 §4.2.12. */
 const RECORD = {
   isInclude: 1,
   isExclude: 2,
@@ -50,7 +49,6 @@ function checksum(view: DataView, from: number, bytes: number): number {
   return ~sum & 0xffff;
 }
 
-/** The frame of an IGMPv3 report of 1 to {@link REPORT_RECORDS_MAX} changes. */
 export function encodeReport(
   source: { readonly mac: number; readonly address: number },
   changes: readonly MembershipChange[],
@@ -74,7 +72,6 @@ export function encodeReport(
   view.setUint16(igmpAt + 6, changes.length);
   let at = igmpAt + V3_HEADER_BYTES;
   for (const { group, member } of changes) {
-    // With sources: "exclude none"; without: "include none".
     view.setUint8(at, member ? RECORD.toExclude : RECORD.toInclude);
     view.setUint32(at + 4, group);
     at += RECORD_BYTES;
@@ -83,15 +80,14 @@ export function encodeReport(
   return bytes;
 }
 
-/** Whether the frame carries IGMP, from its first bytes; accepts arbitrary bytes. */
 export function isIgmp(bytes: Uint8Array): boolean {
   return bytes.length >= IP_AT + 20 && bytes[12] === 0x08 && bytes[13] === 0x00 &&
     bytes[IP_AT]! >> 4 === 4 && bytes[IP_AT + 9] === PROTOCOL_IGMP;
 }
 
 /**
- * The membership changes in a report of any IGMP version; undefined for invalid reports, queries
- * and other frames. Sources are not distinguished: a port that wants one source receives the group.
+ * Of any IGMP version; undefined for invalid reports, queries and other frames. Sources are not
+ * distinguished: a port that wants one source receives the group.
  */
 export function decodeReport(bytes: Uint8Array<ArrayBuffer>): MembershipChange[] | undefined {
   if (!isIgmp(bytes)) return undefined;

@@ -3,10 +3,10 @@ import { sizeOf } from "../../base/fields.ts";
 
 export const IPV4_FIELDS = [
   ["version", 4],
-  /** In 32-bit words: 5, as there are no options. */
+  /** In 32-bit words. */
   ["headerWords", 4],
   ["dscp", 6],
-  /** 0 not ECN-capable, 1 and 2 capable, 3 congestion experienced (RFC 3168). */
+  /** RFC 3168. */
   ["ecn", 2],
   ["totalLength", 16],
   ["identification", 16],
@@ -26,8 +26,8 @@ export const PROTOCOL_UDP = 17;
 export const ECN = { notCapable: 0, capable1: 1, capable0: 2, congestion: 3 } as const;
 
 /**
- * The Internet checksum (RFC 1071) of a 20-byte header: the value to store where its checksum field
- * is zero; 0 for a valid received header.
+ * RFC 1071, of a 20-byte header: the value to store where the checksum field is zero; 0 for a valid
+ * header.
  */
 export function ipv4Checksum(view: DataView, at: number): number {
   let sum = 0;

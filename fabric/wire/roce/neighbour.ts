@@ -1,17 +1,16 @@
 /**
- * Maps an IPv4 address to a MAC address. The rack has no ARP: MAC addresses are locally
- * administered and contain the IPv4 address's low 24 bits (the host's number in 10/8), so that
- * every sender can compute its neighbour's. `topology.ts` numbers RNICs by this rule.
+ * The rack has no ARP: a MAC address is locally administered and contains the IPv4 address's low 24
+ * bits (the host's number in 10/8). `topology.ts` numbers RNICs by this rule.
  */
 
-/** Whether an IPv4 address is a multicast group's, of 224/4. */
+/** 224/4. */
 export function isGroupAddress(address: number): boolean {
   return address >>> 28 === 0xe;
 }
 
 /**
- * 02:00:00 and the low 24 bits, as a 48-bit number; of a multicast group 01:00:5e and the low 23 bits
- * (`rocev2.md` §1.1).
+ * 02:00:00 and the low 24 bits; of a multicast group 01:00:5e and the low 23 bits (`rocev2.md`
+ * §1.1).
  */
 export function macOfAddress(address: number): number {
   if (isGroupAddress(address)) return 0x0100_5e00_0000 + (address & 0x7f_ffff);
@@ -19,8 +18,8 @@ export function macOfAddress(address: number): number {
 }
 
 /**
- * The same of RoCEv1, whose neighbours have GIDs: a group's are 33:33 and the GID's low 32 bits, as of
- * any IPv6 group (RFC 2464 §7; Linux: `rdma_get_mcast_mac`).
+ * RoCEv1: a group's are 33:33 and the GID's low 32 bits, as of any IPv6 group (RFC 2464 §7; Linux:
+ * `rdma_get_mcast_mac`).
  */
 export function macOfGid(address: number): number {
   return isGroupAddress(address) ? 0x3333_0000_0000 + (address >>> 0) : macOfAddress(address);

@@ -1,17 +1,16 @@
 /**
- * The opcode table: one row has all properties of an opcode (`rocev2.md` §2). Code reads properties
- * of a row (`operation`, `position`, `headers` …) instead of comparing opcodes, so that the
- * vendor's persistent writes use the same code as plain ones.
+ * The opcode table (`rocev2.md` §2). Code reads a row's properties instead of comparing opcodes, so
+ * that the vendor's persistent writes use the same code as plain ones.
  */
 import { assert } from "../../base/assert.ts";
 import { EXTENSION_HEADERS, type ExtensionHeader } from "./extension_headers.ts";
 
-/** The queue pair type that a packet belongs to; a congestion notification goes to any. */
+/** A congestion notification goes to any queue pair type. */
 const SERVICES = ["rc", "uc", "ud", "any"] as const;
 export type Service = typeof SERVICES[number];
 /**
- * Each operation, with the one that answers it (§2.2). A response has no answer, nor has a
- * congestion notification, which has no PSN. The transport does not answer a hint (H-22).
+ * Each operation's answer (§2.2). A congestion notification, which has no PSN, and a response have
+ * none. The transport does not answer a hint (H-22).
  */
 export const ANSWERS = {
   "send": "acknowledge",
@@ -33,14 +32,20 @@ export const ANSWERS = {
   "coherence-response": "acknowledge",
 } as const;
 export type Operation = keyof typeof ANSWERS;
-/** The answer to a request that a responder takes. */
 export type Answer = "acknowledge" | "read-response" | "atomic-acknowledge";
-/** Operations of requests that a requester sends and a responder takes. */
 export type RequestOperation = {
   [Name in Operation]: typeof ANSWERS[Name] extends Answer ? Name : never;
 }[Operation];
 const POSITIONS = ["first", "middle", "last", "only"] as const;
 export type Position = typeof POSITIONS[number];
+/**
+ * Whether a request takes a slot of the responder, max_dest_rd_atomic, for which its sender counts it against
+ * max_rd_atomic (§3.2, §3.5): requests with an answer of their own. As in rxe, a FLUSH takes none: the PM module's
+ * records remember it.
+ */
+export function takesSlot(operation: RequestOperation): boolean {
+  return ANSWERS[operation] !== "acknowledge" && operation !== "flush";
+}
 /**
  * Bytes of payload: `mtu` exactly the path MTU, `1..mtu` and `0..mtu` a range, a number exactly
  * that many.
@@ -53,16 +58,14 @@ export interface OpcodeRow {
   readonly service: Service;
   readonly operation: Operation;
   readonly position: Position;
-  /** `notice` is neither: it has no PSN and no response. */
+  /** `notice` has no PSN and no response. */
   readonly direction: "request" | "response" | "notice";
-  /** Extension headers, in wire order. */
   readonly headers: readonly ExtensionHeader[];
-  /** Total size of the headers in bytes. */
   readonly headerBytes: number;
   readonly payload: PayloadRule;
   readonly immediate: boolean;
   readonly invalidate: boolean;
-  /** P-21: the data is to be persisted. */
+  /** P-21. */
   readonly persistence: boolean;
   /** In the manufacturer-specific range 0xC0…0xFF. */
   readonly vendor: boolean;
@@ -152,7 +155,7 @@ const CELLS = [
   [0xd2, "VENDOR COHERENCE SNOOP",    "rc", "coherence-snoop",    "only", ["coherenceEth"], 0],
   [0xd3, "VENDOR COHERENCE RESPONSE", "rc", "coherence-response", "only", ["coherenceEth"], "0..mtu"],
 
-  // H-08 [0113]: the same on UC, with the low five bits of 0xc4.
+  // H-08 [0113]: on UC, with the low five bits of 0xc4.
   [0xe4, "VENDOR UC HINT", "uc", "hint", "only", ["hintEth"], "0..mtu"],
 ] as const satisfies readonly Cells[];
 
@@ -183,10 +186,9 @@ function makeRow(cells: Cells): OpcodeRow {
   };
 }
 
-/** Every row, in the order of their codes. */
 export const OPCODE_ROWS: readonly OpcodeRow[] = CELLS.map(makeRow);
 
-/** Opcode numbers by name: `OPCODE["RC ACKNOWLEDGE"]`. */
+/** `OPCODE["RC ACKNOWLEDGE"]`. */
 export const OPCODE = Object.fromEntries(
   CELLS.map(([code, name]) => [name, code]),
 ) as Readonly<Record<OpcodeName, number>>;
@@ -196,12 +198,10 @@ const BY_CODE: readonly (OpcodeRow | undefined)[] = Array.from(
   (_, code) => OPCODE_ROWS.find((row) => row.code === code),
 );
 
-/** The row of an opcode byte; undefined for an unknown one. */
 export function opcodeRow(code: number): OpcodeRow | undefined {
   return BY_CODE[code];
 }
 
-/** The message that a packet is part of. Absent members are false. */
 export interface MessageShape {
   readonly service: Service;
   readonly operation: Operation;
@@ -236,8 +236,8 @@ const BY_SHAPE: readonly (OpcodeRow | undefined)[] = OPCODE_ROWS.reduce<(OpcodeR
 );
 
 /**
- * The opcode of the packet at `position` of such a message. An immediate or a key to invalidate is
- * in the last packet only, so the other packets have the opcodes of the plain message.
+ * An immediate or a key to invalidate is in the last packet only, so the others have the plain
+ * message's opcodes.
  */
 export function opcodeFor(shape: MessageShape, position: Position): OpcodeRow {
   const row = BY_SHAPE[shapeKey(shape, position)];
@@ -245,14 +245,13 @@ export function opcodeFor(shape: MessageShape, position: Position): OpcodeRow {
   return row;
 }
 
-/** Position of packet `index` of `count` in its message. */
 export function positionOf(index: number, count: number): Position {
   if (count === 1) return "only";
   if (index === 0) return "first";
   return index === count - 1 ? "last" : "middle";
 }
 
-/** Whether a payload of `bytes` satisfies the row's rule on a path of this MTU (else NAK 0x61). */
+/** Else NAK 0x61. */
 export function payloadFits(row: OpcodeRow, payload: { bytes: number; pathMtu: number }): boolean {
   const { bytes, pathMtu } = payload;
   switch (row.payload) {

@@ -1,7 +1,6 @@
 /**
- * A RoCE packet as a value, and the Ethernet frame that carries it: RoCEv2 (`rocev2.md` §1), or
- * RoCEv1 (`grh.ts`). Encoding computes lengths and checksums; decoding validates them once: a decoded
- * packet encodes to the same bytes.
+ * A RoCE packet as a value, and its Ethernet frame: RoCEv2 (`rocev2.md` §1), or RoCEv1 (`grh.ts`).
+ * A decoded packet encodes to the same bytes.
  */
 import { fail } from "../../base/assert.ts";
 import { type Bth, BTH_BYTES, readBth, writeBth } from "./bth.ts";
@@ -20,23 +19,23 @@ import { type OpcodeRow, opcodeRow } from "./opcode.ts";
 import { allocate, bufferViewOf, viewOf } from "../../base/slab.ts";
 import { ROCE_PORT, UDP_BYTES } from "./udp.ts";
 
-/** A RoCEv2 packet over IPv4, or a RoCEv1 packet, without derived fields. */
+/** Without derived fields. */
 export interface RocePacket extends Extensions {
   readonly destinationMac: number;
   readonly sourceMac: number;
-  /** IPv4 addresses; RoCEv1 has the GIDs that stand for them. */
+  /** IPv4; RoCEv1 has the GIDs that stand for them. */
   readonly sourceAddress: number;
   readonly destinationAddress: number;
   /** Upper six bits of the traffic class. */
   readonly dscp: number;
-  /** Values of `ECN` in `ipv4.ts`. RoCEv1 has the two bits, but no device sets or obeys them. */
+  /** RoCEv1 has the two bits, but no device sets or obeys them. */
   readonly ecn: number;
   /** Hop limit of a GRH. */
   readonly ttl: number;
   /** 0 in RoCEv1, as is the source port. */
   readonly identification: number;
   readonly udpSourcePort: number;
-  /** Of a RoCEv1 packet; absent: RoCEv2. */
+  /** Absent: RoCEv2. */
   readonly grh?: Grh;
   /** Encoding computes `padCount` from the payload. */
   readonly bth: Bth;
@@ -44,7 +43,7 @@ export interface RocePacket extends Extensions {
   readonly payload: Uint8Array<ArrayBuffer>;
 }
 
-/** The reason why a frame is not a packet. A receiver drops it silently, and counts it. */
+/** Why a frame is no packet: a receiver drops it silently, and counts it. */
 export type RefusalReason =
   | "too-short"
   | "not-roce"
@@ -61,28 +60,23 @@ export type RefusalReason =
   | "unknown-opcode"
   | "bad-padding";
 
-/** Distinguishes the two results of {@link decodePacket}. */
 export function isRefusal(answer: RocePacket | RefusalReason): answer is RefusalReason {
   return typeof answer === "string";
 }
 
 const IP_AT = ETHERNET_BYTES;
 const UDP_AT = IP_AT + IPV4_BYTES;
-/** Offset of the BTH in a frame of RoCEv2. */
 export const BTH_AT = UDP_AT + UDP_BYTES;
 const EXTENSIONS_AT = BTH_AT + BTH_BYTES;
-/** Bytes of a frame besides extension headers, payload, pad and filling. */
+/** Besides extension headers, payload, pad and filling. */
 const FRAME_OVERHEAD_BYTES = EXTENSIONS_AT + ICRC_BYTES;
 
-/** IPv4 version 4, five words of header. */
+/** Version 4, five words. */
 const VERSION_AND_WORDS = 0x45;
-/** Don't fragment, no fragment. */
+/** Don't fragment. */
 const FRAGMENT_WORD = 0x4000;
 
-/**
- * Size of the frame of a packet with this opcode and payload, without preamble and FCS.
- * @param bthAt {@link BTH_AT}, or {@link bthBehind} of RoCEv1.
- */
+/** Without preamble and FCS. @param bthAt {@link BTH_AT}, or {@link bthBehind} of RoCEv1. */
 export function frameBytes(row: OpcodeRow, payloadBytes: number, bthAt: number = BTH_AT): number {
   return Math.max(
     LEAST_FRAME_BYTES,
@@ -90,17 +84,14 @@ export function frameBytes(row: OpcodeRow, payloadBytes: number, bthAt: number =
   );
 }
 
-/** Length of a frame without the padding of a short one. */
 function packetBytes(headBytes: number, payloadBytes: number): number {
   return headBytes + payloadBytes + (-payloadBytes & 3) + ICRC_BYTES;
 }
 
-/** Offset of the BTH in a frame of RoCEv1. */
 export function bthBehind(grh: Grh): number {
   return grhAt(grh) + GRH_BYTES;
 }
 
-/** The Ethernet frame of a packet. The packet must have the extension headers of its opcode. */
 export function encodePacket(packet: RocePacket): Uint8Array<ArrayBuffer> {
   return new PacketFrame(packet).bytes;
 }
@@ -143,19 +134,19 @@ function completeFrame({ packet, head, length }: PacketFrame): Uint8Array<ArrayB
   return bytes;
 }
 
-/** A frame as bytes. A frame that this process has made of a packet is a {@link PacketFrame}. */
+/** A frame that this process has made of a packet is a {@link PacketFrame}. */
 export interface FrameBytes {
   readonly bytes: Uint8Array<ArrayBuffer>;
-  /** Its first bytes, with all headers: {@link headOf}. */
+  /** The first bytes, with all headers: {@link headOf}. */
   readonly head?: Uint8Array<ArrayBuffer>;
-  /** Number of its bytes: {@link lengthOf}. */
+  /** {@link lengthOf}. */
   readonly length?: number;
 }
 
 /**
- * The frame of a packet that no longer changes. It has its headers at once, which is all that
- * switches read; its bytes, with payload and ICRC, are made when a capture, another process or a
- * fault needs them.
+ * Of a packet that no longer changes. Its headers, which is all that switches read, are there at
+ * once; its bytes, with payload and ICRC, are made when a capture, another process or a fault needs
+ * them.
  */
 export class PacketFrame implements FrameBytes {
   readonly kind = "frame";
@@ -177,17 +168,15 @@ export class PacketFrame implements FrameBytes {
   }
 }
 
-/** The first bytes of a frame, with all headers of a packet. */
 export function headOf(frame: FrameBytes): Uint8Array<ArrayBuffer> {
   return frame.head ?? frame.bytes;
 }
 
-/** Bytes of a frame, without preamble and FCS. */
+/** Without preamble and FCS. */
 export function lengthOf(frame: FrameBytes): number {
   return frame.length ?? frame.bytes.length;
 }
 
-/** Ethernet, IPv4 and UDP as in `ethernet.ts`, `ipv4.ts` and `udp.ts`, with constants merged. */
 function writeOuterHeaders(
   view: DataView,
   base: number,
@@ -239,9 +228,8 @@ function required<Header>(value: Header | undefined, header: ExtensionHeader): H
 }
 
 /**
- * The packet in a frame, or the reason of its refusal. Never throws. Validates the ICRC before it
- * reads anything behind UDP or the GRH. The responder checks a request's payload against its
- * opcode's rule and sends a NAK (`payloadFits`).
+ * Never throws. Validates the ICRC before it reads anything behind UDP or the GRH. The responder
+ * checks a request's payload against its opcode's rule and sends a NAK (`payloadFits`).
  */
 export function decodePacket(bytes: Uint8Array<ArrayBuffer>): RocePacket | RefusalReason {
   const view = viewOf(bytes);
@@ -316,10 +304,7 @@ function readGrhOuter(
   };
 }
 
-/**
- * Validates Ethernet, IPv4, UDP and the frame's length; undefined for valid ones, "grh" for those
- * of RoCEv1.
- */
+/** Ethernet, IPv4, UDP and the frame's length; undefined for valid ones, "grh" for RoCEv1. */
 function checkOuterHeaders(view: DataView): RefusalReason | "grh" | undefined {
   const length = view.byteLength;
   if (length < LEAST_FRAME_BYTES) return "too-short";
@@ -358,7 +343,6 @@ interface InnerLayout {
   readonly end: number;
 }
 
-/** Undefined if the part behind the base transport header is valid. */
 function checkInner(view: DataView, layout: InnerLayout): RefusalReason | undefined {
   const { row, payloadAt, payloadEnd, end } = layout;
   if (payloadEnd < payloadAt) return "bad-length";

@@ -1,6 +1,6 @@
 /**
- * Vendor word after the RETH of a write-persistence packet (P-21). It has the version of the
- * vendor's extension, so that a receiver can detect a later one.
+ * Vendor word after the RETH of a write-persistence packet (P-21); its version lets a receiver
+ * detect a later one.
  */
 import type { HeaderOf } from "../../base/fields.ts";
 
@@ -13,7 +13,6 @@ export const PERSIST_ETH_FIELDS = [
 export type PersistEth = HeaderOf<typeof PERSIST_ETH_FIELDS>;
 
 const PERSIST_VERSION = 1;
-/** The word as today's requester sends it. */
 export const PERSIST_ETH: PersistEth = { flags: 0, reserved: 0, version: PERSIST_VERSION };
 
 export function readPersistEth(view: DataView, at: number): PersistEth {

@@ -1,14 +1,14 @@
 /**
- * Priority-based flow control (IEEE 802.1Qbb; 802.3 annex 31D): a MAC control frame by which a port
+ * Priority-based flow control (IEEE 802.1Qbb; 802.3 annex 31D): by a MAC control frame a port
  * requests the other end of its cable to pause single priorities (`rocev2.md` §3.9). Bridges do not
- * forward its group address.
+ * forward it.
  */
 import { LEAST_FRAME_BYTES, readMac, writeMac } from "./ethernet.ts";
 import { allocate, viewOf } from "../../base/slab.ts";
 
 /**
- * Destination, source, EtherType; at 14 the opcode, at 16 a byte of zero, at 17 a bit for each
- * priority whose time is valid, then the times of the eight priorities.
+ * At 14 the opcode, at 16 a zero byte, at 17 a bit for each priority whose time is valid, then
+ * eight times.
  */
 const OPCODE_AT = 14, ENABLE_AT = 17, TIMES_AT = 18;
 /** The rest of the minimum frame is zero. */
@@ -17,26 +17,22 @@ const PFC_BYTES = 34;
 const ETHERTYPE_MAC_CONTROL = 0x8808;
 const PFC_MAC = 0x0180_c200_0001;
 const PFC_OPCODE = 0x0101;
-/** Priorities of a port (802.1Q). */
+/** 802.1Q. */
 export const PRIORITIES = 8;
-/** The longest pause, in quanta. */
 export const PAUSE_QUANTA_MAX = 0xffff;
-/** A quantum is the transmission time of so many bits at the cable's rate. */
+/** Its transmission time at the cable's rate is a quantum. */
 export const QUANTUM_BITS = 512;
 
-/** The request of a frame. */
 export interface Pfc {
   readonly sourceMac: number;
   /** By priority: quanta to pause, 0 to resume; undefined where nothing changes. */
   readonly quanta: readonly (number | undefined)[];
 }
 
-/** The priority of a DSCP: its class selector, the default map of switches and RNICs. */
 export function priorityOfDscp(dscp: number): number {
   return dscp >> 3;
 }
 
-/** The frame with this request for all priorities in a bit mask. */
 export function encodePfc(
   pfc: { readonly sourceMac: number; readonly priorities: number; readonly quanta: number },
 ): Uint8Array<ArrayBuffer> {
@@ -54,12 +50,12 @@ export function encodePfc(
   return bytes;
 }
 
-/** Whether the frame is a MAC control frame, such as a pause: it is never forwarded. */
+/** Such as a pause: never forwarded. */
 export function isMacControl(bytes: Uint8Array): boolean {
   return bytes.length >= PFC_BYTES && bytes[12] === 0x88 && bytes[13] === 0x08;
 }
 
-/** The request of the frame; undefined where it is not a PFC frame. Never throws. */
+/** Undefined where the frame is not PFC. Never throws. */
 export function decodePfc(bytes: Uint8Array<ArrayBuffer>): Pfc | undefined {
   if (!isMacControl(bytes)) return undefined;
   const view = viewOf(bytes);
@@ -73,7 +69,6 @@ export function decodePfc(bytes: Uint8Array<ArrayBuffer>): Pfc | undefined {
   return { sourceMac: readMac(view, 6), quanta };
 }
 
-/** `PFC 3: pause 65535, 6: go on`. */
 export function describePfc({ quanta }: Pfc): string {
   const words = quanta.flatMap((time, priority) =>
     time === undefined ? [] : [`${priority}: ${time === 0 ? "go on" : `pause ${time}`}`]

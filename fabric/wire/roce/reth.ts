@@ -1,10 +1,10 @@
-/** RDMA extended transport header (`rocev2.md` §1.3): what remote memory a message is about. */
+/** RDMA extended transport header (`rocev2.md` §1.3). */
 import type { HeaderOf } from "../../base/fields.ts";
 
 export const RETH_FIELDS = [
   ["va", 64],
   ["rkey", 32],
-  /** Length of the whole message, at most 2^31 bytes. */
+  /** Of the whole message, at most 2^31 bytes. */
   ["length", 32],
 ] as const;
 export type Reth = HeaderOf<typeof RETH_FIELDS>;

@@ -1,4 +1,3 @@
-/** UDP as RoCEv2 uses it: destination port 4791, checksum 0 (`rocev2.md` §1.1). */
 import { sizeOf } from "../../base/fields.ts";
 
 export const UDP_FIELDS = [
@@ -13,8 +12,8 @@ export const UDP_BYTES = sizeOf(UDP_FIELDS);
 export const ROCE_PORT = 4791;
 
 /**
- * The 20-bit flow label of a connection without one in its address vector: the same in both
- * directions. The product has 48 bits, so it is folded in two halves rather than as a bigint.
+ * The same in both directions. The product has 48 bits, so it is folded in two halves rather than
+ * as a bigint.
  */
 export function flowLabel(localQpn: number, remoteQpn: number): number {
   const product = localQpn * remoteQpn;
@@ -22,14 +21,13 @@ export function flowLabel(localQpn: number, remoteQpn: number): number {
   return (low ^ (high & 0xf_ffff) ^ (high >>> 20)) & 0xf_ffff;
 }
 
-/** Source port 0xC000…0xFFFF from a 20-bit flow label: ECMP hashes it. */
+/** 0xC000…0xFFFF from a 20-bit flow label: ECMP hashes it. */
 export function sourcePortOfFlow(label: number): number {
   return ((label & 0x3fff) ^ (label >>> 14)) | 0xc000;
 }
 
 /**
- * Source port of a connection: from its address vector's flow label if that is set, else from the
- * two QPNs and so the same in both directions.
+ * From the flow label if that is set, else from the two QPNs and so the same in both directions.
  */
 export function udpSourcePort(localQpn: number, remoteQpn: number, label = 0): number {
   return sourcePortOfFlow(label === 0 ? flowLabel(localQpn, remoteQpn) : label);

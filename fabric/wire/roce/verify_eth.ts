@@ -1,47 +1,43 @@
 /**
- * Headers of a verified write, and its response (`write-verify.md`; the opcodes are those of
- * `rocev2.md` §2.3, with FIRST and MIDDLE in addition, as V-09 has messages of several packets):
+ * Headers of a verified write, and its response (`write-verify.md`, V-09; opcodes of `rocev2.md`
+ * §2.3):
  *
  *     FIRST, ONLY   RETH VerifyETH …    the requested checks
  *     LAST, ONLY    … DigestETH data    the sender's CRC of the whole message's data
  *     READ RESPONSE ONLY with the PSN of the last packet, and {@link VerifyResult} as its payload
  *
- * The CRC is in the last packet because a sender that streams its data knows it only then, and a
- * receiver needs it only with the last byte (V-02: data that fails the check leaves memory
- * unchanged).
+ * A sender that streams its data knows the CRC only in the last packet, and a receiver needs it
+ * only with the last byte (V-02: data that fails the check leaves memory unchanged).
  */
 import { type HeaderOf, readFields, sizeOf, writeFields } from "../../base/fields.ts";
 import { allocate, viewOf } from "../../base/slab.ts";
 
 export const VERIFY_ETH_FIELDS = [
-  /** As in PersistETH: a receiver can detect a later version. */
+  /** A receiver can detect a later version. */
   ["version", 8],
-  /** Of {@link VERIFY_ALGORITHM}: §2.3's algorithm word. */
+  /** §2.3's algorithm word. */
   ["algorithm", 8],
-  /**
-   * Index in {@link VERIFY_LEVELS} (V-04: the level belongs to the request, not to the connection).
-   */
+  /** In {@link VERIFY_LEVELS} (V-04: the level belongs to the request, not to the connection). */
   ["level", 8],
-  /** V-09: verified and persisted in one request. */
+  /** V-09. */
   ["persist", 1],
   ["reserved", 7],
 ] as const;
 export type VerifyEth = HeaderOf<typeof VERIFY_ETH_FIELDS>;
 
 export const VERIFY_VERSION = 1;
-/** `crc32` is the CRC of Ethernet, zlib and the ICRC (`icrc.ts`): RNICs implement it already. */
+/** The CRC of Ethernet, zlib and the ICRC (`icrc.ts`), which RNICs implement already. */
 export const VERIFY_ALGORITHM = { none: 0, crc32: 1 } as const;
 /** V-04: status after the DMA write, CRC before it, CRC before and comparison after, CRC twice. */
 export const VERIFY_LEVELS = ["none", "check", "verify", "verify-crc"] as const;
 /** V-04: the checks of a verified write's receiver before it answers. */
 export type VerifyLevel = "none" | "check" | "verify" | "verify-crc";
 
-/** Whether a write of this level is read back (V-03). */
+/** V-03. */
 export function readsBack(level: VerifyLevel): boolean {
   return level === "verify" || level === "verify-crc";
 }
 
-/** The header of a write with this verification level. */
 export function makeVerifyEth(
   { level, persist }: { readonly level: VerifyLevel; readonly persist: boolean },
 ): VerifyEth {
@@ -59,15 +55,14 @@ export const DIGEST_ETH_FIELDS = [
   ["crc", 32],
 ] as const;
 
-/** The request completion status of V-01. A NAK would end the queue pair, which a bad bit must not. */
+/**
+ * The request completion status of V-01. A NAK would end the queue pair, which a bad bit must not.
+ */
 const VERIFY_RESULT_FIELDS = [
   ["version", 8],
   /** Of {@link VERIFY_STATUS}. */
   ["status", 8],
-  /**
-   * Bits of {@link VERIFY_CHECKS}: the executed checks, which V-05 allows to be fewer than
-   * requested.
-   */
+  /** The executed checks, which V-05 allows to be fewer than requested. */
   ["checks", 8],
   ["reserved", 8],
   /**
@@ -79,7 +74,7 @@ const VERIFY_RESULT_FIELDS = [
 export const VERIFY_RESULT_BYTES = sizeOf(VERIFY_RESULT_FIELDS);
 export type VerifyResult = HeaderOf<typeof VERIFY_RESULT_FIELDS>;
 
-/** V-01 to V-03: success; nothing was written; memory differs; memory cannot be read. */
+/** V-01 to V-03. */
 export const VERIFY_STATUS = {
   written: 0,
   "crc-mismatch": 1,
@@ -99,24 +94,22 @@ export const VERIFY_CHECKS = {
 } as const satisfies Record<VerifyCheck, number>;
 
 /**
- * Maximum length of a verified message, in bytes: the card buffers its data until the CRC at its
- * end has arrived (V-02). A message of level `none` may be longer.
+ * In bytes: the card buffers a message until the CRC at its end has arrived (V-02). A message of
+ * level `none` may be longer.
  */
 export const VERIFY_BYTES_MAX = 2 ** 20;
 
-/** Whether a write of this length can be verified at this level. */
 export function isVerifiable(level: VerifyLevel, bytes: number): boolean {
   return level === "none" || bytes <= VERIFY_BYTES_MAX;
 }
 
-/** Payload of the response. */
 export function encodeVerifyResult(result: VerifyResult): Uint8Array<ArrayBuffer> {
   const bytes = allocate(VERIFY_RESULT_BYTES);
   writeFields(VERIFY_RESULT_FIELDS, result, { view: viewOf(bytes), at: 0 });
   return bytes;
 }
 
-/** Decodes a response's payload; undefined for another size, or an unknown version or status. */
+/** Undefined for another size, or an unknown version or status. */
 export function decodeVerifyResult(payload: Uint8Array<ArrayBuffer>): VerifyResult | undefined {
   if (payload.length !== VERIFY_RESULT_BYTES) return undefined;
   const result = readFields(VERIFY_RESULT_FIELDS, { view: viewOf(payload), at: 0 });
@@ -127,7 +120,7 @@ export function decodeVerifyResult(payload: Uint8Array<ArrayBuffer>): VerifyResu
 
 const VERDICT_PRESENT = 0x80, STATUS_BITS = 0x7f;
 
-/** A response as 16 bits of a completion; never 0, so that 0 means "no response". */
+/** 16 bits of a completion; never 0, so that 0 means "no response". */
 export function encodeVerdict({ status, checks }: Pick<VerifyResult, "status" | "checks">): number {
   return (checks << 8) | VERDICT_PRESENT | status;
 }
@@ -147,7 +140,7 @@ export type VerifyCheck = "crc-before" | "compared" | "crc-after" | "persisted" 
 const STATUS_NAMES = Object.keys(VERIFY_STATUS) as VerifyStatus[];
 const CHECK_NAMES = Object.keys(VERIFY_CHECKS) as VerifyCheck[];
 
-/** Decodes a completion's 16 bits; undefined where they hold no response. */
+/** Undefined where the 16 bits hold no response. */
 export function decodeVerdict(bits: number): VerifyVerdict | undefined {
   const status = STATUS_NAMES[bits & STATUS_BITS];
   if ((bits & VERDICT_PRESENT) === 0 || status === undefined) return undefined;

@@ -1,15 +1,14 @@
-/** Checks of a connection's options: each returns what was found and what was expected. */
+/** Options of a connection: each check returns what was found and what was expected. */
 import { isWhole, type WholeRange, wholeText } from "../../../fabric/base/whole_number.ts";
 import { type CmType, privateDataBytes, timeoutOfCode } from "../../../fabric/wire/roce/cm.ts";
 import { RD_ATOMIC_MAX } from "../../../fabric/wire/host_bus/qp_life_cycle.ts";
 import type { CmRetry } from "./cm_state.ts";
 
-/** Time-outs have codes of five bits. */
 const CODE_MAX = 31;
-/** REQ: Max CM Retries has four bits and does not count the first transmission. */
+/** REQ: Max CM Retries has four bits, and excludes the first transmission. */
 const TRIES_MAX = 16;
 
-/** Highest values of a connection's attributes, by the width of their fields (`ibv_qp_attr`). */
+/** `ibv_qp_attr`. */
 const TRANSPORT_MOST = {
   timeout: CODE_MAX,
   retryCnt: 7,
@@ -17,7 +16,6 @@ const TRANSPORT_MOST = {
   minRnrTimer: CODE_MAX,
 } as const;
 
-/** Defaults, overridden by the defined fields of `given`. */
 export function withDefaults<T extends object>(
   defaults: T,
   given: { readonly [Name in keyof T]?: T[Name] | undefined } = {},
@@ -35,7 +33,6 @@ export function refuseInteger(
   return `${name} is ${String(value)}: expected ${wholeText(range)}`;
 }
 
-/** Refuses time-outs of the connection manager that no message can express, and too many tries. */
 export function refuseRetry(retry: Partial<CmRetry> = {}): string | undefined {
   for (const [name, value] of Object.entries(retry)) {
     const most = name === "timeoutPs" ? timeoutOfCode(CODE_MAX) : TRIES_MAX;
@@ -47,7 +44,6 @@ export function refuseRetry(retry: Partial<CmRetry> = {}): string | undefined {
   return undefined;
 }
 
-/** Refuses numbers of READs and atomics beyond a queue pair's limits. */
 export function refuseDepths(
   { responderResources, initiatorDepth }: {
     readonly responderResources?: number;
@@ -60,7 +56,6 @@ export function refuseDepths(
     .map(([name, value]) => refuseInteger(name, value, range)).find((wrong) => wrong !== undefined);
 }
 
-/** Refuses attributes of a queue pair that do not fit their fields. */
 export function refuseTransport(
   transport: { readonly [Name in keyof typeof TRANSPORT_MOST]?: number } = {},
 ): string | undefined {
@@ -73,7 +68,6 @@ export function refuseTransport(
   return undefined;
 }
 
-/** Refuses values that do not fit the header fields of an address vector. */
 export function refusePath(
   path: { readonly trafficClass?: number; readonly hopLimit?: number } = {},
 ): string | undefined {
@@ -86,10 +80,7 @@ export function refusePath(
   return undefined;
 }
 
-/**
- * Refuses private data for which the message has no room.
- * @param taken bytes of private data that the connection manager uses itself.
- */
+/** @param taken bytes that the connection manager uses. */
 export function refusePrivateData(
   type: CmType,
   privateData: Uint8Array | undefined,

@@ -9,12 +9,12 @@ import { CM_SIGNAL } from "./connection.ts";
 import { type CmDevice, gsiOf, receivedMessage, recycleRecv, sendMessage } from "./gsi.ts";
 import type { Steps } from "../cpu/program.ts";
 
-/** The program on every host: sends and receives QP 1's messages, and serves all timeouts. */
+/** Runs on every host: passes QP 1's messages, and serves all timeouts. */
 export function* cm({ device }: { readonly device: CmDevice }): Steps<void> {
   const { cpu, cm: { agent } } = device;
   const also = { signal: CM_SIGNAL, ready: () => agent.stirred };
   for (;;) {
-    // Read in each iteration: a failure of the RNIC replaces it.
+    // A failure of the RNIC replaces it: read in each iteration.
     const gsi = gsiOf(device);
     const deadline = nextDeadline(agent);
     agent.stirred = false;

@@ -1,7 +1,6 @@
 /**
- * The communication manager of one host as a pure state machine: its inputs are received messages
- * and the time; its outputs are messages to send and signals to raise. `cm.ts` exchanges its
- * messages over QP 1.
+ * The communication manager of one host as a pure state machine: messages and time in, messages and signals out.
+ * `cm.ts` has QP 1.
  *
  *   active   req-sent → rep-received → established      passive  req-received → rep-sent → established
  *   either   established → dreq-sent → closed
@@ -47,7 +46,7 @@ import {
 } from "./cm_state.ts";
 import { endSidr, expireSidr, receiveSidr } from "./sidr.ts";
 
-/** Repeats messages whose response is late, or closes their endpoints. */
+/** A response is late: repeats the message, or closes the endpoint. */
 export function expire(agent: CmAgent, now: Time, output: CmOutput): void {
   expireSidr(agent, { now, output });
   for (const timer of agent.timers.filter(({ at }) => at <= now)) {
@@ -61,7 +60,7 @@ export function expire(agent: CmAgent, now: Time, output: CmOutput): void {
       endpoint.deadline = now + endpoint.retry.timeoutPs;
       output.send.push({ to: endpoint.peerAddress, message: endpoint.lastSent });
     } else {
-      // The peer may regard the connection as established, or still be processing the request.
+      // The peer may regard the connection as established, or still process the request.
       if (endpoint.phase !== "dreq-sent") {
         output.send.push({ to: endpoint.peerAddress, message: giveUp(endpoint) });
       }
@@ -78,7 +77,6 @@ export function expire(agent: CmAgent, now: Time, output: CmOutput): void {
  *   req-sent                 REJ (time-out), as after the last time-out for a REP
  *   rep-received             REJ of the REP (consumer)
  *   req-received             REJ of the REQ (consumer)
- *   dreq-sent, closed        nothing more
  *
  * A lost REJ does no harm: the peer repeats its REQ or REP, and is refused again.
  */
@@ -104,7 +102,7 @@ export function disconnectEndpoint(
       return end(agent, endpoint, { end: { kind: "disconnected" }, now, output });
     }
     case "req-received": {
-      // As a refusal by its program, which gets no event.
+      // The REJ is that of its program, which gets no event.
       const message = rejFor(req!, { reason: REJECT_REASON.consumer });
       output.send.push({ to, message });
       return closeEndpoint(agent, endpoint, { end: { kind: "rejected", message }, now });
@@ -127,8 +125,8 @@ function sendDreq(
 }
 
 /**
- * Ends the listening: later REQs are refused (invalid service ID), and so are unanswered ones,
- * except those that have an id of their own (CONNECT_REQUEST). Connections stay.
+ * Later REQs are refused (invalid service ID), and so are unanswered ones, except those that have
+ * an id. Connections stay.
  */
 export function endListening(
   agent: CmAgent,
@@ -146,13 +144,12 @@ export function endListening(
     output.signals.add(endpointSignal(endpoint));
   }
   endSidr(agent, listener, { now, output });
-  // The program of an id's listener has ended it itself, and needs no event.
+  // An id's program has ended its listener itself.
   if (listener.backlog !== undefined) return;
   listener.events.push({ kind: "ended" });
   output.signals.add(listener.signal);
 }
 
-/** Processes a message from the IPv4 address `from`. */
 export function receive(
   agent: CmAgent,
   message: CmMessage,
@@ -198,11 +195,11 @@ function receiveReq(
   context: { readonly from: number; readonly now: Time; readonly output: CmOutput },
 ): void {
   const { from: peerAddress, now, output } = context;
-  // Drops a request whose GID is not its sender's address.
+  // Its GID must be its sender's address.
   if (addressOfGid(req.primaryLocalGid) !== peerAddress) return;
   const exchange = exchangeOf(peerAddress, req), known = agent.requested.get(exchange);
   if (known !== undefined) {
-    // A repeated request: its response was lost, or is not ready yet.
+    // A repeated REQ: its response was lost, or is not ready.
     if (known.phase === "rep-sent") {
       output.send.push({ to: peerAddress, message: known.lastSent! });
     } else if (known.phase === "req-received") {
@@ -224,9 +221,9 @@ function receiveReq(
     output.send.push({ to: peerAddress, message });
     return;
   }
-  // The REQ's queue pair already has a connection here: its host or card has lost its power since,
-  // and assigns the same numbers again (§12.9.8.3.1; Linux: `cm_match_req`). The old connection
-  // ends by a DREQ, and its program gets the event.
+  // The REQ's queue pair has a connection here: its host or card has lost its power, and assigns
+  // the same numbers again (§12.9.8.3.1; Linux: `cm_match_req`). The old one ends by a DREQ, and
+  // its program gets the event.
   const stale = connectionWith(agent, { peerAddress, qpn: req.localQpn });
   if (stale !== undefined && listener.backlog !== undefined) {
     const message = rejFor(req, { reason: REJECT_REASON.staleConnection });
@@ -261,8 +258,8 @@ function receiveRep(
 }
 
 /**
- * Message receipt acknowledgement: the peer needs longer to respond, so the request is not repeated
- * before that time. Only the first MRA counts, so that a peer that sends only MRAs still times out.
+ * Message receipt acknowledgement: the peer needs longer, so the request is not repeated before.
+ * Only the first counts, so that a peer that sends only MRAs still times out.
  */
 function receiveMra(
   agent: CmAgent,
@@ -276,9 +273,7 @@ function receiveMra(
   awaitUntil(agent, endpoint, now + timeoutOfCode(mra.serviceTimeout) + timeoutPs);
 }
 
-/**
- * A peer that timed out may not know this end's number: its own number identifies the connection.
- */
+/** A peer that timed out may not know this end's number, so its own identifies the connection. */
 function timedOut(
   agent: CmAgent,
   message: Exclude<CmConnectionMessage, CmReq>,
@@ -293,7 +288,6 @@ function timedOut(
   return undefined;
 }
 
-/** A message for an unknown endpoint: rejects a REP, answers a DREQ. */
 function answerStranger(
   message: Exclude<CmConnectionMessage, CmReq>,
   from: number,
@@ -306,7 +300,7 @@ function answerStranger(
   }
 }
 
-/** After a failure of the RNIC: closes all endpoints, notifies all listeners. @returns signals. */
+/** The RNIC has failed: endpoints close, listeners are told. @returns signals. */
 export function resetAgent(agent: CmAgent): Set<string> {
   const signals = new Set<string>();
   for (const endpoint of [...agent.endpoints.values()]) {

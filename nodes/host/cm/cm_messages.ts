@@ -1,4 +1,4 @@
-/** Messages by which an endpoint answers, refuses and gives up. `cm_agent.ts` sends them. */
+/** Messages that `cm_agent.ts` sends. */
 import {
   type CmMessage,
   type CmMra,
@@ -11,10 +11,9 @@ import {
 import type { CmEndpoint } from "./cm_state.ts";
 
 const NO_DATA = new Uint8Array(0);
-/** Maximum time of a program to answer a request: 4.2 ms. */
+/** A program answers within 4.2 ms. */
 const SERVICE_TIMEOUT_CODE = 10;
 
-/** The response to a DREQ, also to that of an unknown connection. */
 export function drepFor(dreq: Extract<CmMessage, { type: "DREQ" }>): CmMessage {
   return {
     type: "DREP",
@@ -25,7 +24,6 @@ export function drepFor(dreq: Extract<CmMessage, { type: "DREQ" }>): CmMessage {
   };
 }
 
-/** The refusal of a REQ or REP. */
 export function rejFor(
   refused: CmReq | CmRep,
   rejection: { readonly reason: number; readonly privateData?: Uint8Array<ArrayBuffer> },
@@ -47,7 +45,6 @@ export function headOf({ transactionId, commId, peerCommId }: CmEndpoint) {
   return { transactionId, privateData: NO_DATA, ...ids };
 }
 
-/** The REJ "timeout": the last message of an endpoint without tries left. */
 export function giveUp(endpoint: CmEndpoint): CmRej {
   return {
     type: "REJ",
@@ -58,7 +55,7 @@ export function giveUp(endpoint: CmEndpoint): CmRej {
   };
 }
 
-/** The MRA: the message was received, the response needs longer. */
+/** Received, but the response needs longer. */
 export function mraFor(endpoint: CmEndpoint, received: number): CmMra {
   return {
     type: "MRA",

@@ -1,7 +1,4 @@
-/**
- * Endpoints, listeners and finished requests of the communication manager of one host: the state that
- * `cm_agent.ts` changes.
- */
+/** State of a host's communication manager, which `cm_agent.ts` changes. */
 import { NEVER, type Time } from "../../../fabric/base/time.ts";
 import {
   type CmMessage,
@@ -23,20 +20,17 @@ export type CmPhase =
   | "dreq-sent"
   | "closed";
 
-/** Why an endpoint is closed. */
 export type CmEnd =
   | { readonly kind: "rejected"; readonly message: CmRej }
   | { readonly kind: "timeout" }
   | { readonly kind: "disconnected" };
 
-/** One end of one connection. */
 export interface CmEndpoint {
   readonly commId: number;
   readonly peerAddress: number;
   readonly transactionId: bigint;
-  /** On the passive side: the listener that received its request. */
   readonly listener: CmListener | undefined;
-  /** Receives its events: at first the listener. */
+  /** The listener at first. */
   sink: CmSink | undefined;
   readonly retry: CmRetry;
   readonly req: CmReq | undefined;
@@ -44,15 +38,14 @@ export interface CmEndpoint {
   peerCommId: number;
   phase: CmPhase;
   end: CmEnd | undefined;
-  /** The last phase of a closed endpoint. */
   endedIn: CmPhase | undefined;
-  /** Duration of its time wait; its sink gets an event at the end, unless it is 0. */
+  /** The sink gets an event at the end of the time wait, unless 0. */
   timeWaitPs: Time;
   rep: CmRep | undefined;
-  /** The last message sent: it is repeated on a timeout, or when the peer repeats its request. */
+  /** Repeated on a timeout, or when the peer repeats its request. */
   lastSent: CmMessage | undefined;
   triesLeft: number;
-  /** The peer has sent an MRA; only the first MRA extends the timeout. */
+  /** An MRA has come; only the first extends the timeout. */
   isPatient: boolean;
   /** A DREQ must follow the RTU: before it the peer has no connection that could end. */
   wantsDisconnect: boolean;
@@ -67,26 +60,25 @@ export interface CmRetry {
   readonly tries: number;
 }
 
-/** A request for the queue pair of a service, at either end. */
+/** A request for a service's queue pair, at either end. */
 export interface SidrRequest {
   readonly key: string;
   readonly peerAddress: number;
   readonly retry: CmRetry;
   readonly req: CmSidrReq;
-  /** At the service's end. */
   readonly listener: CmListener | undefined;
   sink: CmSink | undefined;
   rep: CmSidrRep | undefined;
   phase: "sent" | "received" | "answered" | "closed";
   triesLeft: number;
   /**
-   * When the request is sent again; for an answered one: until when a copy of it gets the same
-   * answer.
+   * An unanswered request is sent again then; copies of an answered one get the same answer until
+   * then.
    */
   deadline: Time;
 }
 
-/** Names of `rdma_cm_event_type`, without `RDMA_CM_EVENT_`. */
+/** `rdma_cm_event_type`, without `RDMA_CM_EVENT_`. */
 export type RdmaCmEventType =
   | "ADDR_RESOLVED"
   | "ADDR_ERROR"
@@ -100,15 +92,14 @@ export type RdmaCmEventType =
   | "ESTABLISHED"
   | "DISCONNECTED"
   | "DEVICE_REMOVAL"
+  | "MULTICAST_JOIN"
   | "TIMEWAIT_EXIT";
 
-/** The events of a service's connections. */
+/** Events of a service's connections. */
 export type CmEvent =
   | { readonly kind: "request"; readonly endpoint: CmEndpoint }
   | { readonly kind: "established" | "closed"; readonly endpoint: CmEndpoint }
-  /**
-   * Events of ids (`rdma_id.ts`): a response has arrived; service ID resolution; a time has come.
-   */
+  /** Events of ids (`rdma_id.ts`): a response; service ID resolution; a time has come. */
   | { readonly kind: "rep"; readonly endpoint: CmEndpoint }
   | {
     readonly kind: "sidr-request" | "sidr-answered" | "sidr-timeout";
@@ -122,24 +113,21 @@ export type CmEvent =
     readonly status: number;
     readonly reason: string;
   }
-  /** The listening has ended: only events of existing connections follow. */
+  /** Listening has ended: only existing connections' events follow. */
   | { readonly kind: "ended" }
   /**
-   * The RNIC has failed and is back: all earlier connections, queues and regions are gone. For ids:
-   * the manager of that RNIC.
+   * The RNIC has failed and is back: earlier connections, queues and regions are gone. `agent` is
+   * the manager of ids.
    */
   | { readonly kind: "reset"; readonly agent?: object };
 
-/** The destination of events of connections. */
 export interface CmSink {
-  /** The name of the program that takes them. */
   readonly program: string;
-  /** The signal that is raised when `events` is not empty. */
+  /** Raised when `events` is not empty. */
   readonly signal: string;
   readonly events: CmEvent[];
 }
 
-/** The manager's view of an id: the port that it holds, and the card. */
 export interface CmChannelId {
   readonly ps: PortSpace;
   readonly port: number;
@@ -154,11 +142,9 @@ export interface CmChannel extends CmSink {
 export interface CmListener extends CmSink {
   readonly serviceId: bigint;
   readonly retry: CmRetry;
-  /**
-   * Requests that may wait for their program; further ones are dropped, and the peer repeats them.
-   */
+  /** Further requests are dropped, and the peer repeats them. */
   readonly backlog?: number;
-  /** It accepts service ID resolution instead of connections. */
+  /** Its requests are resolutions of service IDs instead of connections. */
   readonly datagrams?: true;
 }
 
@@ -178,35 +164,32 @@ const OVER_MAX = 1024;
 export function makeCmAgent() {
   return {
     endpoints: new Map<number, CmEndpoint>(),
-    /** Endpoints with a deadline, and some that had one. Most established connections have none. */
+    /** Endpoints with a deadline, and some that had one; few established ones. */
     waiting: new Set<CmEndpoint>(),
-    /** On the passive side, by the exchange of its request. */
     requested: new Map<string, CmEndpoint>(),
-    /** By the peer's address and queue pair, once that is known. */
+    /** Endpoints by the peer's address and queue pair, once known. */
     byPeerQp: new Map<string, Set<CmEndpoint>>(),
     listeners: new Map<bigint, CmListener>(),
     sidr: new Map<string, SidrRequest>(),
-    /** Channels of ids, which get an event after a failure of the RNIC. */
+    /** Channels of ids get an event after a failure of the RNIC. */
     channels: new Set<CmChannel>(),
     timers: [] as CmTimer[],
     nextChannel: 0,
     nextPort: 0,
     nextCommId: 1,
-    /** A deadline was set after the service last read them. */
+    /** A deadline was set since the service read them. */
     stirred: false,
-    /** Finished requests, to recognise copies that the network still holds; oldest first. */
+    /** Finished requests, oldest first: the network may hold copies. */
     over: new Map<string, { readonly rej: CmRej | undefined; readonly until: Time }>(),
   };
 }
 
 export type CmAgent = ReturnType<typeof makeCmAgent>;
 
-/** The signal of an endpoint on which a program waits. */
 export function endpointSignal(endpoint: CmEndpoint): string {
   return `cm:${endpoint.commId}`;
 }
 
-/** Adds an endpoint with a new number. */
 export function addEndpoint(
   agent: CmAgent,
   endpoint:
@@ -242,7 +225,6 @@ export function addEndpoint(
   return made;
 }
 
-/** Indexes the endpoint by the peer's queue pair, which its request or response has named. */
 export function notePeerQp(agent: CmAgent, endpoint: CmEndpoint): void {
   const key = peerQpOf(endpoint), known = agent.byPeerQp.get(key);
   if (known === undefined) agent.byPeerQp.set(key, new Set([endpoint]));
@@ -253,7 +235,6 @@ function peerQpOf({ peerAddress, rep, req }: CmEndpoint): string {
   return `${peerAddress}/${(rep ?? req)?.localQpn}`;
 }
 
-/** The oldest established connection with this queue pair of the peer. */
 export function connectionWith(
   agent: CmAgent,
   peer: { readonly peerAddress: number; readonly qpn: number },
@@ -266,7 +247,6 @@ function byCommId(x: CmEndpoint, y: CmEndpoint): number {
   return x.commId - y.commId;
 }
 
-/** Records that `message` is being sent and needs a response. */
 export function expectAnswer(
   agent: CmAgent,
   endpoint: CmEndpoint,
@@ -279,14 +259,12 @@ export function expectAnswer(
   awaitUntil(agent, endpoint, sent.now + endpoint.retry.timeoutPs);
 }
 
-/** Sets the endpoint's deadline for an answer. */
 export function awaitUntil(agent: CmAgent, endpoint: CmEndpoint, deadline: Time): void {
   endpoint.deadline = deadline;
   agent.waiting.add(endpoint);
   agent.stirred = true;
 }
 
-/** Endpoints whose deadline has come, the oldest first. */
 export function dueAt({ waiting }: CmAgent, now: Time): CmEndpoint[] {
   const due: CmEndpoint[] = [];
   for (const endpoint of waiting) {
@@ -296,17 +274,13 @@ export function dueAt({ waiting }: CmAgent, now: Time): CmEndpoint[] {
   return due.sort(byCommId);
 }
 
-/** Records that the connection is established; `reply` is the response to a repeated request. */
 export function establish(endpoint: CmEndpoint, reply: CmMessage | undefined): void {
   endpoint.phase = "established";
   endpoint.deadline = NEVER;
   if (reply !== undefined) endpoint.lastSent = reply;
 }
 
-/**
- * Removes the endpoint, and remembers its request for a while, so that a late copy creates no new
- * endpoint.
- */
+/** Its request is remembered for a while, so that a late copy creates no endpoint. */
 export function closeEndpoint(
   agent: CmAgent,
   endpoint: CmEndpoint,
@@ -337,7 +311,6 @@ export function closeEndpoint(
   agent.over.set(exchange, { rej, until });
 }
 
-/** Key of the exchange that a request begins. */
 export function exchangeOf(peerAddress: number, req: CmReq): string {
   return `${peerAddress}/${req.localCommId}/${req.transactionId}`;
 }
@@ -352,13 +325,12 @@ export function nextDeadline(agent: CmAgent): Time {
   return earliest;
 }
 
-/** Closes the endpoint, wakes the programs that wait for it, and notifies its sink. */
 export function end(
   agent: CmAgent,
   endpoint: CmEndpoint,
   closing: { readonly end: CmEnd; readonly now: Time; readonly output: CmOutput },
 ): void {
-  // A request that no program has received ends silently.
+  // No program has received the request: it ends silently.
   const known = endpoint.phase !== "req-received" || endpoint.sink !== endpoint.listener;
   closeEndpoint(agent, endpoint, closing);
   closing.output.signals.add(endpointSignal(endpoint));
@@ -383,7 +355,6 @@ export function notify(
   output.signals.add(endpoint.sink.signal);
 }
 
-/** Whether the maximum of requests waits for a listener's program: a further one is dropped. */
 export function isBacklogFull(listener: CmListener): boolean {
   const { backlog, events } = listener;
   if (backlog === undefined) return false;

@@ -1,4 +1,4 @@
-/** The active end of a connection: sends a REQ, and an RTU when the REP has arrived. */
+/** The active end: sends a REQ, and an RTU when the REP has arrived. */
 import {
   type CmRep,
   type CmReq,
@@ -88,13 +88,12 @@ function pathMtuOf(qp: Qp, options: ConnectOptions): PathMtu {
   return options.pathMtu ?? qp.device.state.mtu as PathMtu;
 }
 
-/** Common and varying fields of all callers' REQs. */
 export interface ReqFields {
   readonly endpoint: CmEndpoint;
   readonly serviceId: bigint;
   readonly localQpn: number;
   readonly srq: boolean;
-  /** `TRANSPORT_SERVICE`. */
+  /** A value of `TRANSPORT_SERVICE`. */
   readonly transportService: number;
   /** The first PSN that this end expects. */
   readonly rqPsn: number;

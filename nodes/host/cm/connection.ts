@@ -1,6 +1,6 @@
 /**
- * Parts shared by both ends of a connection: its queue pair from RESET to RTS, and the disconnect.
- * `connect.ts` and `listen.ts` are the two ends, `cm_agent.ts` is the state machine.
+ * Parts of both ends: the queue pair from RESET to RTS, and the disconnect. `connect.ts` and
+ * `listen.ts` are the two ends, `cm_agent.ts` is the state machine.
  */
 import { type CmRej, TRANSPORT_SERVICE } from "../../../fabric/wire/roce/cm.ts";
 import { NEVER, PS_PER_US, type Time } from "../../../fabric/base/time.ts";
@@ -24,11 +24,10 @@ import { RD_ATOMIC_MAX } from "../../../fabric/wire/host_bus/qp_life_cycle.ts";
 import { createQp, destroyQp, modifyQp, type QpOptions } from "../verbs/queue_pair.ts";
 import type { Device, Pd, Qp, VerbError } from "../verbs/objects.ts";
 
-/** Wakes the `cm` service. */
 export const CM_SIGNAL = "cm";
 /** Three tries of 500 µs: a failed peer is detected after 1.5 ms. */
 export const RETRY: CmRetry = { timeoutPs: 500 * PS_PER_US, tries: 3 };
-/** Q-01: prefix of the program's private data: send and receive depth in WQEs, 2 B each. */
+/** Q-01, before the program's private data: send and receive depth in WQEs, 2 B each. */
 export const DEPTHS_BYTES = 4;
 
 /** Timers of a connection, by ibv_qp_attr's codes (`rocev2.md` §3.3, §1.4). */
@@ -131,7 +130,6 @@ export interface RdAtomicDepths {
   readonly initiatorDepth?: number;
 }
 
-/** The depths' fields of a REQ or a REP. */
 export function depthsOf({ responderResources, initiatorDepth }: RdAtomicDepths): RdAtomicDepths {
   return {
     ...(responderResources !== undefined && { responderResources }),
@@ -139,7 +137,6 @@ export function depthsOf({ responderResources, initiatorDepth }: RdAtomicDepths)
   };
 }
 
-/** Whether the program gives its own queue pair, not options for one. */
 export function isOwnQp(given: ConnectionQp | Qp): given is Qp {
   return "qpn" in given && "sq" in given;
 }
@@ -151,7 +148,7 @@ export function isOwnQp(given: ConnectionQp | Qp): given is Qp {
 const SDP_BIT = 1n << 16n;
 const SDP_BIT_INSTEAD = 1n << 63n;
 
-/** The service's name as a 64-bit identifier, mostly legible in a capture. */
+/** The name as 64 bits, mostly legible in a capture. */
 export function serviceIdOf(service: string): bigint | undefined {
   if (!/^[\x21-\x7e]{1,8}$/.test(service)) return undefined;
   let id = 0n;
@@ -164,7 +161,7 @@ export function serviceIdOf(service: string): bigint | undefined {
 export function withDepths({ caps }: Qp, privateData: Uint8Array): Uint8Array<ArrayBuffer> {
   const bytes = new Uint8Array(DEPTHS_BYTES + privateData.length);
   const view = new DataView(bytes.buffer);
-  // No WQE of a one-sided queue pair takes a receive, so the peer needs none.
+  // No WQE of a one-sided queue pair takes a receive.
   view.setUint16(0, caps.oneSided ? 0 : Math.min(caps.maxSendWr, 0xffff));
   view.setUint16(2, Math.min(caps.maxRecvWr, 0xffff));
   bytes.set(privateData, DEPTHS_BYTES);
@@ -184,20 +181,15 @@ export function depthsIn(privateData: Uint8Array): PeerDepths {
   return { send: view.getUint16(0), recv: view.getUint16(2) };
 }
 
-/** One end's values that Q-01 compares. */
+/** The depths that Q-01 compares. */
 export interface QueueDepths extends PeerDepths {
   /** `a:17` */
   readonly name: string;
-  /**
-   * Its receives are of a shared queue, which is meant to be smaller than the sum of send queues.
-   */
+  /** A shared queue is meant to be smaller than the sum of send queues. */
   readonly sharesReceives: boolean;
 }
 
-/**
- * Q-01: describes receive queues with fewer WQEs than the other end's send queue, whose messages
- * may find no receive.
- */
+/** Q-01: receive queues with fewer WQEs than the other end's send queue. */
 export function shortReceives(one: QueueDepths, other: QueueDepths): string[] {
   return [[one, other] as const, [other, one] as const].flatMap(([receiver, sender]) =>
     receiver.sharesReceives || receiver.recv >= sender.send ? [] : [
@@ -207,10 +199,7 @@ export function shortReceives(one: QueueDepths, other: QueueDepths): string[] {
   );
 }
 
-/**
- * Reports {@link shortReceives} at the requesting end, which knows the depths of both. The
- * connection stays.
- */
+/** {@link shortReceives}, at the requesting end, which knows both depths. The connection stays. */
 export function warnOfDepths({ cpu }: Device, qp: Qp, peer: QueueDepths): void {
   const own = {
     ...depthsIn(withDepths(qp, NO_DATA)),
@@ -222,19 +211,18 @@ export function warnOfDepths({ cpu }: Device, qp: Qp, peer: QueueDepths): void {
   }
 }
 
-/** All remote rights of a queue pair; regions restrict them. */
+/** Rights of a connection's queue pair; regions restrict them. */
 export const ALL_ACCESS = ACCESS.localWrite | ACCESS.remoteWrite | ACCESS.remoteRead |
   ACCESS.remoteAtomic | ACCESS.flushGlobal | ACCESS.flushPersistent |
   ACCESS.remoteWritePersistence | ACCESS.remoteWriteVerify;
 
-/** The encoding of the queue pair's type in a REQ. */
 export function transportServiceOf({ type = "rc" }: Pick<ConnectionQp | Qp, "type">): number {
   return TRANSPORT_SERVICE[type === "uc" ? "uc" : "rc"];
 }
 
 /**
- * Takes the program's own queue pair, in INIT: one in RESET is taken there, with all remote rights.
- * EINVAL for a UD queue pair, another state, or one that already has a connection.
+ * Takes a queue pair in RESET to INIT, with all remote rights. EINVAL for a UD queue pair, another
+ * state, or one that has a connection.
  */
 function* takeQp({ cm }: CmDevice, qp: Qp): Steps<Qp | VerbError> {
   const gone = refuseQp(qp);
@@ -251,12 +239,10 @@ function* takeQp({ cm }: CmDevice, qp: Qp): Steps<Qp | VerbError> {
   return (yield* modifyQp(qp, { state: "init", accessFlags: ALL_ACCESS })) ?? qp;
 }
 
-/** A queue pair in INIT, created from options or the program's own: receives can be posted. */
 export function* qpFor(device: CmDevice, given: ConnectionQp | Qp): Steps<Qp | VerbError> {
   return isOwnQp(given) ? yield* takeQp(device, given) : yield* prepareQp(given);
 }
 
-/** A queue pair in INIT: receives can be posted. */
 export function* prepareQp(options: ConnectionQp): Steps<Qp | VerbError> {
   const qp = yield* createQp(options.pd, { ...options, type: options.type ?? "rc" });
   if (failed(qp)) return qp;
@@ -274,12 +260,12 @@ export interface PeerAttributes {
   readonly pathMtu: 256 | 512 | 1024 | 2048 | 4096;
   readonly trafficClass?: number;
   readonly hopLimit?: number;
-  /** READs and atomics of this end, and of the other: 16 by default. */
+  /** 16 by default. */
   readonly maxRdAtomic?: number;
   readonly maxDestRdAtomic?: number;
 }
 
-/** INIT → RTR → RTS. */
+/** Moves the queue pair from INIT over RTR to RTS. */
 export function* bringUp(
   qp: Qp,
   peer: PeerAttributes,
@@ -287,7 +273,7 @@ export function* bringUp(
 ): Steps<VerbError | undefined> {
   const { timeout, retryCnt, rnrRetry, minRnrTimer } = withDefaults(TRANSPORT, transport);
   const { sqPsn, maxRdAtomic = RD_ATOMIC_MAX, maxDestRdAtomic = RD_ATOMIC_MAX, ...rest } = peer;
-  // UC has no acknowledgements, so it has no timers and no responder resources.
+  // UC has no acknowledgements: no timers, no responder resources.
   const isReliable = qp.type === "rc";
   const rtr: QpAttributes = {
     state: "rtr",
@@ -340,31 +326,29 @@ export function hostAt({ cpu: { addresses } }: Device, address: number): string 
   return Object.keys(addresses).find((name) => addresses[name] === address) ?? "?";
 }
 
-/** Closes the endpoint with a REJ. */
 export function* sendRej(device: CmDevice, endpoint: CmEndpoint, message: CmRej): Steps<void> {
   const { now } = device.cpu;
   closeEndpoint(device.cm.agent, endpoint, { end: { kind: "rejected", message }, now });
   yield* sendMessage(gsiOf(device), { to: endpoint.peerAddress, message });
 }
 
-/** Wakes the `cm` service, which reads its deadlines again. */
+/** The agent reads its deadlines again. */
 export function wakeCm(device: Device): void {
   device.cpu.signal(CM_SIGNAL);
 }
-/** Waits until the endpoint has left a phase, which its timeouts guarantee. */
+/** Waits as long as the endpoint is in `phase`; the CM's time-outs guarantee an end. */
 export function* whileIn(device: Device, endpoint: CmEndpoint, phase: CmPhase): Steps<void> {
   while (endpoint.phase === phase) {
     yield* device.cpu.waitSignal(endpointSignal(endpoint), NEVER);
   }
 }
 
-/** Establishes the connection: the peer's first message has arrived before its RTU. */
+/** The peer's first message has arrived before its RTU, and stands in for it. */
 export function noteActivity(connection: Connection): void {
   const { endpoint } = connection;
   if (endpoint.phase === "rep-sent" && !endpoint.wantsDisconnect) establish(endpoint, undefined);
 }
 
-/** Sends the state machine's messages, and raises its signals. */
 export function* emit(device: CmDevice, output: CmOutput): Steps<void> {
   for (const datagram of output.send) yield* sendMessage(gsiOf(device), datagram);
   for (const signal of output.signals) device.cpu.signal(signal);

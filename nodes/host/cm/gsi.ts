@@ -1,6 +1,6 @@
 /**
- * QP 1, the general services interface: the UD queue pair of the connection managers, shared by all
- * programs of the host. Only the `cm` service polls its completions.
+ * QP 1, the general services interface: the connection managers' UD queue pair. Only the `cm`
+ * service polls its completions.
  */
 import { IBV_ACCESS_LOCAL_WRITE, IBV_SEND_SIGNALED } from "../verbs/flags.ts";
 import {
@@ -24,7 +24,7 @@ import type { Buffer } from "../memory/address_map.ts";
 import { MAX_INLINE_BYTES } from "../../../fabric/wire/host_bus/wqe.ts";
 
 const GSI_QPN = 1;
-/** Datagrams in the send queue, and in the receive queue until the service polls. */
+/** The number of datagrams in the send queue, and in the receive queue until the service polls. */
 const SEND_SLOTS = 32;
 const RECV_SLOTS = 128;
 const RECV_SLOT_BYTES = 512;
@@ -39,13 +39,11 @@ export interface Gsi {
   readonly sending: { nextSlot: number };
 }
 
-/** The connection manager of one host. */
 export interface CmState {
   readonly agent: CmAgent;
   gsi: Gsi;
 }
 
-/** A device with a connection manager. */
 export interface CmDevice extends Device {
   readonly cm: CmState;
 }
@@ -74,7 +72,7 @@ export function* openGsi(program: Device, earlier?: Gsi): Steps<Gsi> {
       recvCq: cq,
       maxSendWr: SEND_SLOTS,
       maxRecvWr: RECV_SLOTS,
-      // A MAD is never inline: this only sets the ring's size, with WQEs of five units each.
+      // Sets only the ring's size (WQEs of five units each): a MAD is never inline.
       maxInlineData: MAX_INLINE_BYTES,
       qpn: GSI_QPN,
     }),
@@ -93,12 +91,12 @@ function recvRequest(gsi: Gsi, slot: number) {
   return { wrId: slot, sges: [sge(gsi.recvMr, slot * RECV_SLOT_BYTES, GRH_BYTES + MAD_BYTES)] };
 }
 
-/** Reposts receive slots; no effect where the RNIC has failed meanwhile. */
+/** Without effect where the RNIC has failed. */
 export function* recycleRecv(gsi: Gsi, slots: readonly number[]): Steps<void> {
   yield* postRecv(gsi.qp, slots.map((slot) => recvRequest(gsi, slot)));
 }
 
-/** The message in a receive slot and its source address; undefined for an invalid one. */
+/** @returns undefined for an invalid message. */
 export function receivedMessage(
   gsi: Gsi,
   received: { readonly slot: number; readonly byteLen: number },
@@ -112,7 +110,6 @@ export function receivedMessage(
   return { message, from: sourceInGrh(bytes) };
 }
 
-/** The device's QP 1, bound to a program's core. */
 export function gsiOf(device: CmDevice): Gsi {
   const { gsi } = device.cm;
   return { ...gsi, qp: { ...gsi.qp, device }, cq: { ...gsi.cq, device } };
@@ -132,8 +129,8 @@ function trace(gsi: Gsi, step: string, message: CmMessage): void {
 }
 
 /**
- * Sends one datagram. It is dropped where the queue is full or the RNIC has failed: datagrams are
- * unreliable, and the sender of a request repeats it.
+ * The message is dropped where the queue is full or the RNIC has failed: datagrams are unreliable,
+ * and a request's sender repeats it.
  */
 export function* sendMessage(
   gsi: Gsi,

@@ -1,17 +1,16 @@
 /**
- * IP addressing of the connection manager (InfiniBand architecture, volume 1, annex A11): the
- * encoding of a port and its port space in the service ID of a REQ or SIDR REQ, and of both ends'
- * IP addresses in front of the program's private data. As in the RDMA CM of Linux, with IPv4
- * addresses.
+ * IP addressing (InfiniBand architecture, volume 1, annex A11): port and port space in the service
+ * ID of a REQ or SIDR REQ, both ends' IP addresses before the program's private data. As in the
+ * RDMA CM of Linux, with IPv4 addresses.
  */
 import { type HeaderOf, readFields, sizeOf, writeFields } from "../../../fabric/base/fields.ts";
 
-/** Port spaces are IP's protocols: TCP is for RC and UC, UDP for UD. */
+/** IP's protocols: TCP for RC and UC, UDP for UD. */
 const PORT_SPACES = { tcp: 0x06, udp: 0x11 } as const satisfies Record<PortSpace, number>;
 /** RDMA_PS_TCP or RDMA_PS_UDP. */
 export type PortSpace = "tcp" | "udp";
 
-/** Service IDs of IP addressing: `0x0000_0000_01`, the protocol, the port. */
+/** `0x0000_0000_01`, the protocol, the port. */
 const IP_SERVICE = 0x0100_0000n;
 
 export function serviceIdOfPort(space: PortSpace, port: number): bigint {
@@ -24,21 +23,19 @@ const IP_HEADER_FIELDS = [
   ["ipVersion", 4],
   ["", 4],
   ["sourcePort", 16],
-  /** An IPv4 address is in the last 32 bits. */
+  /** IPv4 addresses are in the last 32 bits. */
   ["source", 128],
   ["destination", 128],
 ] as const;
 
 export const IP_HEADER_BYTES = sizeOf(IP_HEADER_FIELDS);
 
-/** The ends of a connection, as named by its request. */
 export interface IpEnds {
   readonly sourcePort: number;
   readonly source: number;
   readonly destination: number;
 }
 
-/** Private data of a request: the header, then the program's own. */
 export function withIpHeader(ends: IpEnds, own: Uint8Array): Uint8Array<ArrayBuffer> {
   const bytes = new Uint8Array(IP_HEADER_BYTES + own.length);
   const header: HeaderOf<typeof IP_HEADER_FIELDS> = {
@@ -54,9 +51,7 @@ export function withIpHeader(ends: IpEnds, own: Uint8Array): Uint8Array<ArrayBuf
   return bytes;
 }
 
-/**
- * The ends in a request's private data; undefined without such a header, or for another IP version.
- */
+/** @returns undefined without such a header, or for another IP version. */
 export function ipEndsIn(privateData: Uint8Array): IpEnds | undefined {
   if (privateData.length < IP_HEADER_BYTES) return undefined;
   const { buffer, byteOffset, byteLength } = privateData;

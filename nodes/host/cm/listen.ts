@@ -1,6 +1,4 @@
-/**
- * The passive end of a connection: a service listens, receives requests, accepts or rejects them.
- */
+/** The passive end of a connection. */
 import { NEVER, type Time } from "../../../fabric/base/time.ts";
 import {
   type CmRep,
@@ -132,7 +130,6 @@ export function* unlisten(listener: Listener): Steps<VerbError | undefined> {
   return undefined;
 }
 
-/** {@link unlisten}, of any program's listener. */
 export function* endService(device: CmDevice, queue: CmListener): Steps<void> {
   const output: CmOutput = { send: [], signals: new Set() };
   endListening(device.cm.agent, queue, { now: device.cpu.now, output });
@@ -170,7 +167,7 @@ export function* waitEvent(
   }
 }
 
-/** Option of `waitCompletion`: also return for this listener's events. */
+/** Option of `waitCompletion`: also return when this listener has events. */
 export function listening(
   listener: Listener,
 ): { readonly signal: string; readonly ready: () => boolean } {
@@ -238,9 +235,8 @@ export function* accept(
   if (options.prepare !== undefined) yield* options.prepare(qp);
   const rqPsn = randomPsn(device);
   const peer = { destAddress: endpoint.peerAddress, destQpn: req.localQpn, sqPsn: req.startingPsn };
-  // As in Linux (cm_format_paths_from_req): this end's path is that of the REQ.
+  // This end's path is the REQ's (Linux: cm_format_paths_from_req).
   const path = pathIn(req);
-  // At most what the request offers, and asks for.
   const responderResources = Math.min(
     options.responderResources ?? RD_ATOMIC_MAX,
     req.initiatorDepth,
@@ -278,8 +274,8 @@ export function* accept(
 }
 
 /**
- * A queue pair with room for as many receives as the peer may send (Q-01). Where the card has no
- * room for so many, the connection is made with fewer, and the peer warns.
+ * The receive queue has room for the peer's sends (Q-01). Where the card has not so much, the
+ * connection is made with less, and the peer warns.
  */
 function* roomyQp(options: ConnectionQp, sends: number): Steps<Qp | VerbError> {
   const maxRecvWr = Math.max(options.maxRecvWr, sends);
@@ -288,8 +284,7 @@ function* roomyQp(options: ConnectionQp, sends: number): Steps<Qp | VerbError> {
   return yield* prepareQp(options);
 }
 
-/** The path's fields that differ from the defaults of an address vector. */
-function pathIn({ primaryTrafficClass, primaryHopLimit }: CmReq): ConnectionPath {
+export function pathIn({ primaryTrafficClass, primaryHopLimit }: CmReq): ConnectionPath {
   return {
     ...(primaryTrafficClass !== REQ_DEFAULTS.primaryTrafficClass &&
       { trafficClass: primaryTrafficClass }),
@@ -297,7 +292,6 @@ function pathIn({ primaryTrafficClass, primaryHopLimit }: CmReq): ConnectionPath
   };
 }
 
-/** Common and varying fields of all callers' REPs. */
 export interface RepFields {
   readonly endpoint: CmEndpoint;
   readonly localQpn: number;

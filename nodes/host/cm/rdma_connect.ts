@@ -1,8 +1,7 @@
 /**
- * Connections of librdmacm's ids: `rdma_connect`, `rdma_accept`, `rdma_reject`, `rdma_establish`,
- * `rdma_notify`, `rdma_disconnect`, `rdma_init_qp_attr`. In port space udp a "connection" is the
- * resolution of a service's queue pair (`sidr.ts`). The program itself brings up a queue pair that
- * the id does not have (`qpNum`).
+ * Connections of librdmacm's ids. In port space udp a "connection" is the resolution of a service's
+ * queue pair (`sidr.ts`). The program itself brings up a queue pair that the id does not have
+ * (`qpNum`).
  */
 import type { Time } from "../../../fabric/base/time.ts";
 import {
@@ -31,6 +30,7 @@ import {
 import { type PathMtu, reqOf } from "./connect.ts";
 import {
   ALL_ACCESS,
+  type ConnectionPath,
   depthsOf,
   emit,
   NO_DATA,
@@ -42,13 +42,13 @@ import {
 } from "./connection.ts";
 import { gsiOf, sendMessage } from "./gsi.ts";
 import { IP_HEADER_BYTES, serviceIdOfPort, withIpHeader } from "./ip_header.ts";
-import { repOf } from "./listen.ts";
+import { pathIn, repOf } from "./listen.ts";
 import { RDMA_UDP_QKEY, type RdmaConnParam, type RdmaId, refuseState } from "./rdma_id.ts";
 import { answerService, REFUSED, resolveService } from "./sidr.ts";
 
 const QPN_MAX = 0xff_ffff;
 
-/** EINVAL for a parameter that no message can express. */
+/** EINVAL for values that no message can express. */
 function refuseParam(
   id: RdmaId,
   param: RdmaConnParam,
@@ -136,11 +136,12 @@ function* sendReq(id: RdmaId, { serviceId, privateData, transactionId }: Request
     serviceId,
     localQpn: qp?.qpn ?? param.qpNum!,
     srq: qp === undefined ? param.srq === true : qp.srq !== undefined,
-    transportService: TRANSPORT_SERVICE[qp?.type === "uc" ? "uc" : "rc"],
+    transportService: TRANSPORT_SERVICE[(qp?.type ?? id.qpType) === "uc" ? "uc" : "rc"],
     rqPsn: id.rqPsn,
     pathMtu: device.state.mtu as PathMtu,
     transport: transportOf(id),
     privateData,
+    path: pathOf(id),
     ...depthsOf(param),
   });
   expectAnswer(agent, endpoint, { message, now: device.cpu.now, phase: "req-sent" });
@@ -165,22 +166,26 @@ function* askService(id: RdmaId, { serviceId, privateData, transactionId }: Requ
   yield* emit(device, output);
 }
 
-/**
- * Time wait lasts as long as the peer may repeat a packet: its ACK time-out (Linux:
- * `cm_enter_timewait`).
- */
+/** The peer may repeat a packet for so long: its ACK time-out (Linux: `cm_enter_timewait`). */
 export function timeWaitOf(ackTimeoutCode: number): Time {
   return timeoutOfCode(ackTimeoutCode);
 }
 
-/**
- * The REQ's transport fields: its RNR retries are for the other end's sends (`rdma_connect(3)`).
- */
-function transportOf({ param: { retryCount, rnrRetryCount } }: RdmaId): Transport {
-  return withDefaults(TRANSPORT, { retryCnt: retryCount, rnrRetry: rnrRetryCount });
+/** RNR retries are for the other end's sends (`rdma_connect(3)`). */
+function transportOf({ param: { retryCount, rnrRetryCount }, ackTimeout }: RdmaId): Transport {
+  return withDefaults(TRANSPORT, {
+    timeout: ackTimeout,
+    retryCnt: retryCount,
+    rnrRetry: rnrRetryCount,
+  });
 }
 
-/** Attributes that the two ends have agreed on, for this end's queue pair. */
+/** The request's, which the active end's `rdma_set_option` has chosen. */
+function pathOf({ endpoint, trafficClass }: RdmaId): ConnectionPath {
+  if (endpoint?.req !== undefined) return pathIn(endpoint.req);
+  return trafficClass === undefined ? {} : { trafficClass };
+}
+
 interface Agreed {
   readonly retryCnt: number;
   readonly rnrRetry: number;
@@ -189,8 +194,8 @@ interface Agreed {
 }
 
 /**
- * At the active end the REP decides (Linux: `cm_rep_handler`), at the passive end the REQ and the
- * program's `rdmaAccept`. Each end names the RNR retries of the other.
+ * The REP decides at the active end (Linux: `cm_rep_handler`), the REQ and `rdmaAccept` at the
+ * passive. Each end names the other's RNR retries.
  */
 function agreedOf({ param }: RdmaId, endpoint: CmEndpoint): Agreed | undefined {
   const { req, rep } = endpoint;
@@ -232,10 +237,11 @@ export function rdmaInitQpAttr(
   if (endpoint === undefined || peer === undefined || agreed === undefined) {
     return verbError("EINVAL", `The id is in state ${id.state}: the other end is not known`);
   }
-  const { timeout, minRnrTimer } = TRANSPORT;
+  const { minRnrTimer } = TRANSPORT;
+  const timeout = id.ackTimeout ?? (endpoint.req?.primaryLocalAckTimeout || TRANSPORT.timeout);
   const { maxDestRdAtomic, ...sending } = agreed;
   const isReliable = endpoint.req === undefined
-    ? id.qp?.type !== "uc"
+    ? (id.qp?.type ?? id.qpType) !== "uc"
     : endpoint.req.transportService === TRANSPORT_SERVICE.rc;
   if (state === "rts") {
     return { state, sqPsn: peer.startingPsn, ...(isReliable && { timeout, ...sending }) };
@@ -249,6 +255,7 @@ export function rdmaInitQpAttr(
     destQpn: peer.localQpn,
     pathMtu,
     rqPsn: id.rqPsn,
+    ...pathOf(id),
     ...(isReliable && { maxDestRdAtomic, minRnrTimer }),
   };
 }
@@ -258,7 +265,7 @@ function datagramAttributes(state: "init" | "rtr" | "rts"): QpAttributes {
   return state === "rtr" ? { state } : { state, sqPsn: 0 };
 }
 
-/** Brings the id's own queue pair to RTS. */
+/** Brings the id's own queue pair up to RTS. */
 export function* bringUpId(id: RdmaId): Steps<VerbError | undefined> {
   for (const state of ["rtr", "rts"] as const) {
     const attributes = rdmaInitQpAttr(id, state);
@@ -309,7 +316,7 @@ export function* rdmaAccept(id: RdmaId, param: RdmaConnParam = {}): Steps<VerbEr
   return undefined;
 }
 
-/** EINVAL for a queue pair of another type than the requester's. */
+/** EINVAL for another type than the requester's. */
 function refuseType({ endpoint, qp }: RdmaId): VerbError | undefined {
   const asks = endpoint?.req?.transportService === TRANSPORT_SERVICE.uc ? "uc" : "rc";
   if (endpoint === undefined || qp === undefined || qp.type === asks) return undefined;
@@ -317,8 +324,7 @@ function refuseType({ endpoint, qp }: RdmaId): VerbError | undefined {
 }
 
 /**
- * The depths that a request offers, in the receiver's view: this end answers as many as the other
- * end's depth.
+ * A request's depths as its receiver sees them: this end answers as many as the other end's depth.
  */
 export function offered({ endpoint }: RdmaId): RdmaConnParam {
   const req = endpoint?.req;
@@ -331,7 +337,7 @@ export function offered({ endpoint }: RdmaId): RdmaConnParam {
   };
 }
 
-/** EINVAL where no request waits for an answer. */
+/** EINVAL where no request waits. */
 function refuseRequest(id: RdmaId): VerbError | undefined {
   const phase = id.endpoint?.phase ?? id.sidr?.phase;
   if (phase === "req-received" || phase === "received") return undefined;
@@ -393,7 +399,7 @@ export function* sendRtu({ device, endpoint }: RdmaId): Steps<void> {
 
 /**
  * `rdma_notify` with IBV_EVENT_COMM_EST: the peer's first message has arrived before its RTU, which
- * establishes the connection. Event ESTABLISHED.
+ * establishes the connection. The event is ESTABLISHED.
  */
 export function rdmaNotify(id: RdmaId): VerbError | undefined {
   const { endpoint, channel, device } = id;
@@ -409,7 +415,7 @@ export function rdmaNotify(id: RdmaId): VerbError | undefined {
 
 /**
  * `rdma_disconnect`: takes the queue pair to ERR, which flushes its work requests, and ends the
- * connection in any phase (`disconnectEndpoint`). Event DISCONNECTED at both ends, then
+ * connection in any phase (`disconnectEndpoint`). Both ends get the event DISCONNECTED, then
  * TIMEWAIT_EXIT. The CM answers a DREQ by itself; a call at the end that got the event flushes its
  * queue pair, too.
  */

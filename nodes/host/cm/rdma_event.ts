@@ -1,7 +1,8 @@
 /**
- * Events of librdmacm's ids: `rdma_get_cm_event` and `rdma_ack_cm_event`. As in librdmacm, the
- * queue pair is changed for a response when the program takes its event.
+ * Events of librdmacm's ids. As in librdmacm, the queue pair is changed for a response when the
+ * program takes its event.
  */
+import { assert } from "../../../fabric/base/assert.ts";
 import { NEVER, type Time } from "../../../fabric/base/time.ts";
 import { REJECT_REASON, rejectText, SIDR_STATUS, sidrText } from "../../../fabric/wire/roce/cm.ts";
 import type { Steps } from "../cpu/program.ts";
@@ -42,6 +43,8 @@ export interface RdmaCmEvent {
   readonly id: RdmaId;
   /** For CONNECT_REQUEST: the listening id. */
   readonly listenId?: RdmaId;
+  /** For MULTICAST_JOIN: the membership. @ignore */
+  readonly of?: object;
   /** 0; else a negative errno (−110 is ETIMEDOUT), REJ's reason, or SIDR REP's status. */
   readonly status: number;
   /** The status in words; "" for 0. */
@@ -58,7 +61,6 @@ export interface RdmaCmEvent {
   };
 }
 
-/** Events that are taken but not acknowledged. */
 const taken = new WeakSet<RdmaCmEvent>();
 
 /**
@@ -93,6 +95,95 @@ export function* rdmaGetCmEvent(
   }
 }
 
+/**
+ * What becomes of an event of an id: `drop` ends it unseen. A request's is its listener's.
+ */
+export type EventRoute = (id: RdmaId) => "take" | "leave" | "drop";
+
+/**
+ * Whether there is an event that {@link takeCmEvent} takes. Events that end unseen are removed.
+ */
+export function hasCmEvent(channel: RdmaEventChannel, route: EventRoute): boolean {
+  return nextOf(channel, route) !== undefined;
+}
+
+/**
+ * The oldest event that the route takes, acknowledged: undefined without one. Of ids without a queue
+ * pair (`qpNum`) only, where taking an event changes none.
+ */
+export function takeCmEvent(
+  channel: RdmaEventChannel,
+  route: EventRoute,
+): RdmaCmEvent | undefined {
+  for (let at = nextOf(channel, route); at !== undefined; at = nextOf(channel, route)) {
+    const [next] = channel.events.splice(at, 1);
+    const step = eventOf(channel, next!).next();
+    assert(step.done === true, "An event of an id without a queue pair takes no time");
+    if (step.value !== undefined) return step.value;
+  }
+  return undefined;
+}
+
+/** The place of the oldest event that the route takes. */
+function nextOf(channel: RdmaEventChannel, route: EventRoute): number | undefined {
+  const { events } = channel;
+  for (let at = 0; at < events.length;) {
+    const next = events[at]!;
+    if (next.kind === "reset") {
+      events.splice(at, 1);
+      removeAll(channel, next.agent);
+      at = 0;
+      continue;
+    }
+    const owner = ownerOf(channel, next);
+    const way = owner === undefined || isMoot(next, owner) ? "drop" : route(owner);
+    if (way === "take") return at;
+    if (way === "drop") events.splice(at, 1);
+    else at++;
+  }
+  return undefined;
+}
+
+/** The id that an event is about, of a request the listening one. */
+function ownerOf(channel: RdmaEventChannel, next: CmEvent): RdmaId | undefined {
+  const { byEndpoint, ids } = channel;
+  switch (next.kind) {
+    case "request":
+      return listenIdOf(channel, next.endpoint.listener);
+    case "sidr-request":
+      return listenIdOf(channel, next.request.listener);
+    case "rep":
+    case "established":
+    case "closed":
+      return byEndpoint.get(next.endpoint);
+    case "sidr-answered":
+    case "sidr-timeout":
+      return byEndpoint.get(next.request);
+    case "timer":
+    case "ready":
+      return byEndpoint.get(next.of) ?? [...ids].find((each) => each === next.of);
+    case "ended":
+    case "reset":
+      return undefined;
+  }
+}
+
+/** Whether what the event tells of is over. */
+function isMoot(next: CmEvent, owner: RdmaId): boolean {
+  switch (next.kind) {
+    case "request":
+      return next.endpoint.phase !== "req-received";
+    case "sidr-request":
+      return next.request.phase !== "received";
+    case "rep":
+      return next.endpoint.phase !== "rep-received";
+    case "timer":
+      return next.of === owner && owner.state !== "addr-query";
+    default:
+      return false;
+  }
+}
+
 /** `rdma_ack_cm_event`. EINVAL for an event that is already acknowledged. */
 export function rdmaAckCmEvent(event: RdmaCmEvent): VerbError | undefined {
   if (!taken.delete(event)) return verbError("EINVAL", "The event is acknowledged already");
@@ -122,7 +213,7 @@ function plain(
   return { event, id, status, reason, param };
 }
 
-/** The program's event; undefined where the id or the request is gone. */
+/** @returns undefined where the id or the request is gone. */
 function* eventOf(
   channel: RdmaEventChannel,
   next: CmEvent,
@@ -154,8 +245,10 @@ function* eventOf(
       return id === undefined ? addressEvent(channel, next.of) : plain(id, "TIMEWAIT_EXIT");
     }
     case "ready": {
-      const id = [...channel.ids].find((each) => each === next.of);
-      const { status, reason } = next;
+      const { status, reason, of } = next;
+      const member = channel.byEndpoint.get(of);
+      if (member !== undefined) return { ...plain(member, next.event, { status, reason }), of };
+      const id = [...channel.ids].find((each) => each === of);
       return id && plain(id, next.event, { status, reason });
     }
     case "reset":
@@ -165,7 +258,6 @@ function* eventOf(
   }
 }
 
-/** No host has the address that an id has asked for. */
 function addressEvent(channel: RdmaEventChannel, of: object): RdmaCmEvent | undefined {
   const id = [...channel.ids].find((each) => each === of);
   if (id?.state !== "addr-query") return undefined;
@@ -174,15 +266,12 @@ function addressEvent(channel: RdmaEventChannel, of: object): RdmaCmEvent | unde
   return plain(id, "ADDR_ERROR", { status: ETIMEDOUT, reason });
 }
 
-/**
- * States of ids that have no device yet: they are bound to a port of all addresses (Linux:
- * `cma_listen_on_all`).
- */
+/** States in which an id may be bound to a port of all addresses (Linux: `cma_listen_on_all`). */
 const WITHOUT_DEVICE: ReadonlySet<RdmaIdState> = new Set(["idle", "addr-bound", "listen"]);
 
 /**
- * An RNIC has failed: DEVICE_REMOVAL for each id that has used it, whose objects are gone.
- * Listening ids continue when it is back.
+ * An RNIC has failed: DEVICE_REMOVAL for each id that has used it. Listening ids continue when it
+ * is back.
  */
 function removeAll(channel: RdmaEventChannel, agent: object | undefined): RdmaCmEvent | undefined {
   const ids = [...channel.ids].filter(({ state, device }) =>
@@ -215,7 +304,7 @@ function requestEvent(channel: RdmaEventChannel, endpoint: CmEndpoint): RdmaCmEv
   channel.byEndpoint.set(endpoint, id);
   const privateData = req.privateData.subarray(IP_HEADER_BYTES);
   const { srq, localQpn: qpNum } = req;
-  // Until rdmaAccept gives others, the parameters are the request's.
+  // The parameters are the request's until rdmaAccept gives others.
   id.param = offered(id);
   const conn = { ...id.param, srq, qpNum, privateData };
   return { ...plain(id, "CONNECT_REQUEST", { param: { conn } }), listenId };
@@ -236,13 +325,12 @@ function sidrRequestEvent(
   return { ...plain(id, "CONNECT_REQUEST", { param: { ud } }), listenId };
 }
 
-/** The id of a request, bound to the request's port. */
 function acceptingId(
   listenId: RdmaId,
   { address, privateData }: { readonly address: number; readonly privateData: Uint8Array },
 ): RdmaId {
-  const { channel, ps, retry, device, port } = listenId;
-  const id = makeId(channel, { ps, retry });
+  const { channel, ps, retry, qpType, device, port } = listenId;
+  const id = makeId(channel, { ps, retry, qpType });
   id.state = "connect";
   id.device = device;
   id.port = port;
@@ -251,10 +339,7 @@ function acceptingId(
   return id;
 }
 
-/**
- * The REP has arrived: the queue pair goes to RTS and the RTU is sent, unless the queue pair is the
- * program's.
- */
+/** The queue pair goes to RTS and the RTU is sent, unless the queue pair is the program's. */
 function* responseEvent(id: RdmaId, endpoint: CmEndpoint): Steps<RdmaCmEvent | undefined> {
   const { rep } = endpoint;
   if (endpoint.phase !== "rep-received" || rep === undefined) return undefined;
@@ -272,7 +357,7 @@ function* responseEvent(id: RdmaId, endpoint: CmEndpoint): Steps<RdmaCmEvent | u
     yield* sendRtu(id);
     return plain(id, "ESTABLISHED", { param: { conn } });
   }
-  // The other end has ended the connection meanwhile: that event follows.
+  // The other end has ended the connection: that event follows.
   if (wrong === undefined) return undefined;
   endpoint.sink = undefined;
   yield* sendRej(id.device, endpoint, rejFor(rep, { reason: REJECT_REASON.noResources }));
@@ -284,7 +369,7 @@ function* closedEvent(id: RdmaId, endpoint: CmEndpoint): Steps<RdmaCmEvent | und
   const stood = endedIn === "established" || endedIn === "dreq-sent";
   if (id.state === "connect") id.state = "disconnect";
   if (endpoint.wantsDisconnect && !stood) {
-    // The program has ended it before it was established: a time-out or a refusal is no error then.
+    // The program ended it before it was established: a time-out or a refusal is no error then.
     if (end?.kind !== "timeout") return plain(id, "DISCONNECTED");
     return plain(id, "DISCONNECTED", { status: ETIMEDOUT, reason: "no answer to the REP" });
   }
@@ -304,19 +389,18 @@ function* closedEvent(id: RdmaId, endpoint: CmEndpoint): Steps<RdmaCmEvent | und
   return plain(id, "REJECTED", { status, reason, param });
 }
 
-/** Notes for the run's judgement that the connection was not made. */
+/** Notes the refusal for the run's judgement. */
 function noteRefused({ channel: { device } }: RdmaId, address: number, reason: string): void {
   const { cpu } = device;
   if (cpu.auditing) cpu.note({ kind: "refused", to: hostAt(device, address), reason });
 }
 
-/** The connection was not made: its queue pair goes to ERR (librdmacm: `ucma_modify_qp_err`). */
+/** Takes the queue pair to ERR (librdmacm: `ucma_modify_qp_err`). */
 function* failQp({ qp }: RdmaId): Steps<void> {
   if (qp === undefined || qp.life.state === "reset" || qp.life.state === "err") return;
   yield* modifyQp(qp, { state: "err" });
 }
 
-/** Service ID resolution has ended: with a queue pair, a refusal, or the last time-out. */
 function resolvedEvent(id: RdmaId, { rep, retry, peerAddress }: SidrRequest): RdmaCmEvent {
   if (rep === undefined) {
     const reason = `no answer to ${retry.tries} requests`;

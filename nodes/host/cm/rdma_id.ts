@@ -1,11 +1,10 @@
 /**
- * librdmacm's ids and event channels: `rdma_create_id`, `rdma_bind_addr`, `rdma_listen`,
- * `rdma_resolve_addr`, `rdma_resolve_route`, `rdma_create_qp`, `rdma_destroy_id`. An id goes
- * through its states as in the kernel's `rdma_cm_state`; its channel has its events
- * (`rdma_event.ts`). `rdma_connect.ts` connects and disconnects.
+ * librdmacm's ids and event channels. An id's states are those of the kernel's `rdma_cm_state`; its
+ * channel has its events (`rdma_event.ts`).
  */
 import { PS_PER_MS, type Time } from "../../../fabric/base/time.ts";
 import { SIDR_STATUS } from "../../../fabric/wire/roce/cm.ts";
+import { isGroupAddress } from "../../../fabric/wire/roce/neighbour.ts";
 import type { Steps } from "../cpu/program.ts";
 import { verbError } from "../verbs/device.ts";
 import type { Pd, Qp, VerbError } from "../verbs/objects.ts";
@@ -89,6 +88,12 @@ export interface RdmaId {
   state: RdmaIdState;
   /** Its queue pair, from `rdmaCreateQp`. */
   qp: Qp | undefined;
+  /** Of a queue pair that the id does not have, in port space tcp. @ignore */
+  readonly qpType: "rc" | "uc";
+  /** RDMA_OPTION_ID_TOS: the traffic class that a connect asks for. @ignore */
+  trafficClass: number | undefined;
+  /** RDMA_OPTION_ID_ACK_TIMEOUT: the code of its queue pair's time-out. @ignore */
+  ackTimeout: number | undefined;
   /** Local port; 0: none. */
   port: number;
   /** Whether it holds the port itself: the id of a request uses the listener's. */
@@ -115,10 +120,9 @@ export interface RdmaId {
 }
 
 const NO_PEER = { address: 0, port: 0, host: "" } as const;
-/** Ports that `rdma_bind_addr` draws for port 0 (Linux: ip_local_port_range). */
 const EPHEMERAL = { first: 32_768, last: 60_999 } as const;
 const PORT_MAX = 0xffff;
-/** UD queue pairs of ids (RDMA_UDP_QKEY of Linux). */
+/** Linux, for UD queue pairs of ids. */
 export const RDMA_UDP_QKEY = 0x0123_4567;
 /** ETIMEDOUT, as the negative status of an event. */
 export const ETIMEDOUT = -110;
@@ -153,7 +157,6 @@ export function rdmaDestroyEventChannel(channel: RdmaEventChannel): VerbError | 
   const { cpu } = channel.device;
   channel.isAlive = false;
   for (const agent of channel.agents) agent.channels.delete(channel);
-  // Wakes threads that wait for its events.
   cpu.signal(channel.signal);
   return undefined;
 }
@@ -164,12 +167,14 @@ export interface RdmaIdOptions {
   readonly ps: PortSpace;
   /** Time-out and number of transmissions of its messages; three times 500 µs by default. */
   readonly retry?: Partial<CmRetry>;
+  /** Of queue pairs that the program makes without the id; `rc` by default. @ignore */
+  readonly qpType?: "rc" | "uc";
 }
 
 /** `rdma_create_id`. EINVAL for another port space or time-outs out of range. */
 export function rdmaCreateId(
   channel: RdmaEventChannel,
-  { ps, retry }: RdmaIdOptions,
+  { ps, retry, qpType = "rc" }: RdmaIdOptions,
 ): RdmaId | VerbError {
   if (!channel.isAlive) return verbError("EINVAL", "The event channel is gone");
   if (ps !== "tcp" && ps !== "udp") {
@@ -177,12 +182,12 @@ export function rdmaCreateId(
   }
   const wrong = refuseRetry(retry);
   if (wrong !== undefined) return verbError("EINVAL", wrong);
-  return makeId(channel, { ps, retry: withDefaults(RETRY, retry) });
+  return makeId(channel, { ps, retry: withDefaults(RETRY, retry), qpType });
 }
 
 export function makeId(
   channel: RdmaEventChannel,
-  { ps, retry }: { readonly ps: PortSpace; readonly retry: CmRetry },
+  { ps, retry, qpType }: Pick<RdmaId, "ps" | "retry" | "qpType">,
 ): RdmaId {
   const id: RdmaId = {
     device: channel.device,
@@ -191,6 +196,9 @@ export function makeId(
     retry,
     state: "idle",
     qp: undefined,
+    qpType,
+    trafficClass: undefined,
+    ackTimeout: undefined,
     port: 0,
     isBound: false,
     peer: NO_PEER,
@@ -206,7 +214,6 @@ export function makeId(
   return id;
 }
 
-/** EINVAL where the id is not in one of these states. */
 export function refuseState(id: RdmaId, ...expected: RdmaIdState[]): VerbError | undefined {
   if (expected.includes(id.state)) return undefined;
   return verbError("EINVAL", `The id is in state ${id.state}: expected ${expected.join(" or ")}`);
@@ -262,10 +269,7 @@ function refusePort(port: number, least = 0): VerbError | undefined {
   return wrong === undefined ? undefined : verbError("EINVAL", wrong);
 }
 
-/**
- * The device, on the caller's core, whose card has this name or address; undefined for no card of
- * this host.
- */
+/** @returns the device on the caller's core; undefined for no card of this host. */
 function deviceAt(device: CmDevice, named: string | number): CmDevice | undefined {
   const { cpu, devices } = device;
   const address = typeof named === "number" ? named : cpu.addresses[named];
@@ -278,7 +282,7 @@ function deviceAt(device: CmDevice, named: string | number): CmDevice | undefine
   return undefined;
 }
 
-/** Ports of the id's port space that ids on this card hold, of all programs. */
+/** Another program's ids on this card hold ports, too. */
 function portsInUse({ cm: { agent } }: CmDevice, { ps }: RdmaId): Set<number> {
   const ids = [...agent.channels].flatMap((channel) => [...channel.ids]);
   const isIts = ({ isBound, ps: its, device }: CmChannelId) =>
@@ -286,7 +290,6 @@ function portsInUse({ cm: { agent } }: CmDevice, { ps }: RdmaId): Set<number> {
   return new Set(ids.filter(isIts).map(({ port }) => port));
 }
 
-/** The next free port, in turn. */
 function ephemeralPort(
   { device: { cm: { agent } } }: RdmaId,
   held: ReadonlySet<number>,
@@ -347,12 +350,12 @@ const RESOLVE_MAX_PS: Time = 3_600_000 * PS_PER_MS;
 
 /**
  * `rdma_resolve_addr`: event ADDR_RESOLVED, or ADDR_ERROR (ETIMEDOUT) where no host of the rack has the
- * address. Neighbours are static: a host without power is resolved, as from ARP's cache, and `rdmaConnect`
+ * address. A group's address (224/4) needs no host in port space udp. Neighbours are static: a host without power is resolved, as from ARP's cache, and `rdmaConnect`
  * gets UNREACHABLE. ENOENT for a name that no host has.
  */
 export function rdmaResolveAddr(id: RdmaId, options: ResolveAddrOptions): VerbError | undefined {
   const { to, port, timeoutPs = RESOLVE_PS } = options;
-  const { device: { cpu, cm: { agent } }, channel } = id;
+  const { device: { cpu, cm: { agent } }, channel, ps } = id;
   const range = refuseInteger("timeoutPs", timeoutPs, { least: 1, most: RESOLVE_MAX_PS });
   if (range !== undefined) return verbError("EINVAL", range);
   const wrong = refuseState(id, "idle", "addr-bound") ?? refusePort(port, 1);
@@ -369,7 +372,7 @@ export function rdmaResolveAddr(id: RdmaId, options: ResolveAddrOptions): VerbEr
   const unbound = id.state === "idle" ? rdmaBindAddr(id, { port: 0 }) : undefined;
   if (unbound !== undefined) return unbound;
   id.peer = { address: Number(address), port, host: found?.[0] ?? "" };
-  if (found !== undefined) {
+  if (found !== undefined || (ps === "udp" && isGroupAddress(Number(address)))) {
     id.state = "addr-resolved";
     ready(id, "ADDR_RESOLVED");
     return undefined;
@@ -397,7 +400,6 @@ export function rdmaResolveRoute(id: RdmaId): VerbError | undefined {
   return undefined;
 }
 
-/** Adds an event that needs no message to the id's channel. */
 function ready(
   id: RdmaId,
   event: RdmaCmEventType,
@@ -442,7 +444,7 @@ export function* rdmaCreateQp(
   if (failed(qp)) return qp;
   const wrong = refuseQpOf(id);
   if (wrong === undefined) return id.qp = qp;
-  // Another thread has created one, or destroyed the id, meanwhile.
+  // Another thread has created one, or destroyed the id.
   yield* destroyQp(qp);
   return wrong;
 }
@@ -469,7 +471,7 @@ export function* rdmaDestroyQp(id: RdmaId): Steps<VerbError | undefined> {
   const { qp } = id;
   if (qp === undefined) return verbError("EINVAL", "The id has no queue pair");
   const wrong = yield* destroyQp(qp);
-  // A queue pair of a failed card is gone all the same.
+  // A failed card's queue pair is gone all the same.
   if (wrong === undefined || wrong.errno === "ENOENT") id.qp = undefined;
   return wrong;
 }

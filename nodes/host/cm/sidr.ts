@@ -1,7 +1,6 @@
 /**
- * Service ID resolution (architecture §12.11): finds the UD queue pair that serves a port, by one
- * request and one reply, without a connection. A pure machine beside `cm_agent.ts`, which passes it
- * its messages and the time.
+ * Service ID resolution (architecture §12.11): finds the UD queue pair that serves a port, by one request and one reply.
+ * A pure machine beside `cm_agent.ts`, which passes it messages and the time.
  *
  *   requester  sent → answered, or closed at the last time-out      service  received → answered
  */
@@ -27,7 +26,6 @@ interface Context {
 
 const ANSWERED_MAX = 1024;
 
-/** Asks the manager at `peerAddress`. */
 export function resolveService(
   agent: CmAgent,
   asked: Pick<SidrRequest, "peerAddress" | "retry" | "req" | "sink">,
@@ -49,7 +47,7 @@ export function resolveService(
   return request;
 }
 
-/** The service's answer; a copy of the request gets it again. */
+/** Copies of the request get the same answer. */
 export function answerService(
   agent: CmAgent,
   request: SidrRequest,
@@ -64,7 +62,6 @@ export function answerService(
   forgetOld(agent, now);
 }
 
-/** The requester does not wait any more: a late reply is dropped. */
 export function cancelService(agent: CmAgent, request: SidrRequest): void {
   request.phase = "closed";
   request.sink = undefined;
@@ -86,7 +83,6 @@ function forgetOld(agent: CmAgent, now: Time): void {
   }
 }
 
-/** Processes a message from the IPv4 address `from`. */
 export function receiveSidr(
   agent: CmAgent,
   message: SidrMessage,
@@ -138,10 +134,9 @@ function receiveRequest(
   notify(request, "sidr-request", output);
 }
 
-/** The fields of a refusing answer besides its status. */
 export const REFUSED = { qpn: 0, qKey: 0, privateData: new Uint8Array(0) } as const;
 
-/** Refuses the requests of an ended listener that its program has not taken. */
+/** Requests that the program has not taken are refused. */
 export function endSidr(agent: CmAgent, listener: CmListener, context: Context): void {
   for (const request of [...agent.sidr.values()]) {
     if (request.sink !== listener || request.phase !== "received") continue;
@@ -149,7 +144,7 @@ export function endSidr(agent: CmAgent, listener: CmListener, context: Context):
   }
 }
 
-/** Repeats requests whose answer is late, or gives them up. */
+/** An answer is late: repeats the request, or gives it up. */
 export function expireSidr(agent: CmAgent, { now, output }: Context): void {
   for (const request of [...agent.sidr.values()]) {
     if (request.phase !== "sent" || request.deadline > now) continue;

@@ -1,12 +1,11 @@
 /**
- * Selects the thread of a host that has the next turn. Each thread resumes at its own time
- * (`resumeAt`); of the due ones whose core is free, the one that became ready first has the turn
- * (`readyAt`, then `order`). Threads that are due on a busy core wait in that core's queue and
- * share one time, so that a turn costs one heap operation, however many wait.
+ * Selects a host's next thread. Each resumes at its own time (`resumeAt`); of the due ones whose
+ * core is free, the first ready has the turn (`readyAt`, then `order`). Threads that are due on a
+ * busy core wait in that core's queue and share one time, so that a turn costs one heap operation,
+ * however many wait.
  */
 import { NEVER, type Time } from "../../../fabric/base/time.ts";
 
-/** A binary heap whose items know their place in it, so that any item can be removed. */
 export class PlacedHeap<Item extends { place: number }> {
   readonly #isBefore: (x: Item, y: Item) => boolean;
   readonly #items: Item[] = [];
@@ -16,7 +15,7 @@ export class PlacedHeap<Item extends { place: number }> {
   }
 
   get first(): Item | undefined {
-    // A read beyond the end of an array is slow, and most heaps are empty.
+    // A read beyond the end of an array is slow.
     return this.#items.length === 0 ? undefined : this.#items[0];
   }
 
@@ -47,10 +46,6 @@ export class PlacedHeap<Item extends { place: number }> {
     return this.#items[Symbol.iterator]();
   }
 
-  /**
-   * The items for which `holds` is true; where it is true for an item it is true for all items
-   * before it.
-   */
   *upTo(holds: (item: Item) => boolean): Generator<Item> {
     const places = [0];
     for (let place = places.pop(); place !== undefined; place = places.pop()) {
@@ -91,19 +86,15 @@ export interface Core {
   busyUntil: Time;
   cpuPs: Time;
   readonly queue: PlacedHeap<Turn>;
-  /** When the core's queue is looked at again; NEVER: when the core goes on. */
+  /** When the queue's first thread is considered; NEVER where `wake` ends that. */
   queueAt: Time;
 }
 
 export interface Turn {
   readonly core: Core;
-  /** Order of creation; unique. */
   readonly order: number;
   readyAt: Time;
-  /**
-   * When the thread resumes unless its wait ends earlier; for a queued thread see {@link
-   * Core.queueAt}.
-   */
+  /** When its wait ends, at the latest; a queued thread resumes at {@link Core.queueAt}. */
   at: Time;
   isQueued: boolean;
   place: number;
@@ -115,9 +106,7 @@ function isReadyBefore(x: Turn, y: Turn): boolean {
 
 export class Agenda<Of extends Turn> {
   readonly cores: readonly Core[];
-  /** Threads that are not due, by their time. */
   readonly #later = new PlacedHeap<Turn>((x, y) => x.at < y.at);
-  /** Threads in cores' queues: usually none. */
   #queued = 0;
 
   constructor(cores: number) {
@@ -127,7 +116,7 @@ export class Agenda<Of extends Turn> {
     });
   }
 
-  /** When the next thread resumes or finds its core busy; NEVER: none does. */
+  /** When a thread resumes or finds its core busy; NEVER where none does. */
   get nextAt(): Time {
     let next = this.#later.first?.at ?? NEVER;
     if (this.#queued === 0) return next;
@@ -151,7 +140,7 @@ export class Agenda<Of extends Turn> {
     return isQueued ? core.queueAt : at;
   }
 
-  /** The thread resumes at another time; NEVER: only an event ends its wait. */
+  /** `at` is NEVER where only an event ends the wait. */
   move(turn: Of, at: Time): void {
     this.leave(turn);
     turn.at = at;
@@ -171,7 +160,7 @@ export class Agenda<Of extends Turn> {
     }
   }
 
-  /** The thread whose turn it is at `now`; undefined where no due thread has a free core. */
+  /** @returns undefined where no due thread has a free core. */
   next(now: Time): Of | undefined {
     const only = this.#queued === 0 && this.#later.size === 1 ? this.#later.first! : undefined;
     if (only !== undefined && (only.at > now || only.core.busyUntil <= now)) {
@@ -200,7 +189,6 @@ export class Agenda<Of extends Turn> {
     return first as Of | undefined;
   }
 
-  /** A core goes on after an answer: threads that became ready meanwhile are due. */
   wake(core: Core, now: Time): void {
     if (core.queue.size > 0 && core.queueAt === NEVER) core.queueAt = now;
   }

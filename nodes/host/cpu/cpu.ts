@@ -1,10 +1,10 @@
 /**
- * A core in a program's view: {@link Cpu} over one host's memory and bus. Loads and stores take
- * effect at once and their cost is owed; generators let time pass. Stores become persistent by
- * `clwb`, non-temporal stores and `sfence` (P-04): only an `sfence` that has returned gives a
- * guarantee; before, a power failure may find any part of the stores in memory. So `clwb` itself
- * moves no line: every dirty line may be written back at any time. A flush takes, for each piece,
- * the longer of issuing its `clwb`s and moving its dirty lines; `fencePs` follows the last one.
+ * {@link Cpu} over one host's memory and bus. Loads and stores take effect at once and their cost
+ * is owed; generators let time pass. Stores become persistent by `clwb`, non-temporal stores and
+ * `sfence` (P-04): only an `sfence` that has returned gives a guarantee; before, a power failure
+ * may find any part of the stores in memory. So `clwb` itself moves no line: every dirty line may
+ * be written back at any time. A flush takes, for each piece, the longer of issuing its `clwb`s and
+ * moving its dirty lines; `fencePs` follows the last one.
  */
 import { NEVER, type Time, transferTime } from "../../../fabric/base/time.ts";
 import { type Rng, rngFor } from "../../../fabric/base/rng.ts";
@@ -43,10 +43,8 @@ import type { Poll } from "./spin.ts";
 
 const NO_BYTES = new Uint8Array(0);
 
-/** Lets the owed time pass, and no more. */
 const PAY: Wait = { kind: "time", at: 0, answers: true };
 
-/** The host's interface to the programs on its cores. `Context` is the argument of a thread. */
 export interface Machine<Context> {
   readonly now: Time;
   readonly memory: MemorySystem;
@@ -61,15 +59,12 @@ export interface Machine<Context> {
   readonly iio: IioStacks;
   readonly pages: PageTable;
   readonly paging: Pick<DemandPaging, "isPinnedByDefault">;
-  /** By their numbers. */
   readonly cards: readonly MachineCard[];
   readonly measurements: OperationCounts;
-  /** The program that allocated the memory at an address. */
+  /** The programs that allocated memory, by address. */
   readonly owners: Map<number, string>;
   readonly out: Outputs;
-  /**
-   * The account of the thread that a core executes at this moment; undefined between two threads.
-   */
+  /** The account of the thread that a core executes; undefined between threads. */
   readonly payer: Account | undefined;
   readonly processingPs: Time;
   readonly outside: Outside;
@@ -78,7 +73,7 @@ export interface Machine<Context> {
   signal(name: string): void;
   /** @param thread its name after the program's, and the program's plan. */
   spawn(
-    thread: { readonly name: string; readonly plan: ProgramPlan },
+    thread: { readonly name: string; readonly plan: ProgramPlan; readonly isKernel?: true },
     run: (context: Context) => Steps<void>,
   ): void;
 }
@@ -86,7 +81,6 @@ export interface Machine<Context> {
 export interface MachineCard {
   readonly bus: HostBus;
   readonly guard: QueueGuard;
-  /** The card's memory, where queue information lies there (`store: device`). */
   readonly cardMemory: CardMemory | undefined;
   readonly paging: DemandPaging;
 }
@@ -96,20 +90,15 @@ function isMap(value: unknown): value is object {
     Object.getPrototypeOf(value) === Object.prototype;
 }
 
-/** A core's data about its program. */
 export interface CoreProgram {
-  /** Names the program's own random stream: host, life and program. */
+  /** Host, life and program: the name of the program's own random numbers. */
   readonly stream: string;
   readonly account: Account;
   rng: Rng | undefined;
-  /** Absent for the driver. Results carry the number of the order that started the program. */
+  /** Undefined for the driver. Results have the number of the program's order. */
   readonly plan: ProgramPlan | undefined;
 }
 
-/**
- * The core of one program, bound to one of its host's cards, which its commands, registers and
- * pages belong to.
- */
 export class ProgramCore<Context> implements Cpu, Threads<Context> {
   readonly host: string;
   readonly program: string;
@@ -118,12 +107,12 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
   readonly #machine: Machine<Context>;
   readonly rnic: number;
   readonly #card: MachineCard;
-  /** The same core, bound to other cards, by their numbers. */
   readonly #others: ProgramCore<Context>[];
-  /** The account of the thread that this interface was created for. */
   readonly #ownAccount: Account;
   readonly #program: CoreProgram;
-  /** Bytes after which a flush or stream lets time pass, so that a power failure can fall between. */
+  /**
+   * A flush or stream lets time pass after so many bytes, so that a power failure can fall between.
+   */
   readonly #chunkBytes: number;
 
   /** @param others the same core, bound to other cards. */
@@ -134,8 +123,7 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
     others: ProgramCore<Context>[] = [],
   ) {
     this.host = machine.name;
-    // The stream's name is host, life and program. The program's name is cut out once, as each
-    // store needs it.
+    // Computed once, as each store needs it.
     this.program = program.stream.split("/").slice(2).join("/");
     this.addresses = machine.options.addresses;
     this.scm = machine.map.scm;
@@ -154,9 +142,8 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
   }
 
   /**
-   * The running thread pays, on its own core. A thread may use an object that another thread has
-   * made, with that thread's interface (`cq.device.cpu`): the instructions are executed where the
-   * call is made.
+   * A thread may use another thread's object with that thread's interface (`cq.device.cpu`): the
+   * running thread pays, on its own core.
    */
   get #account(): Account {
     return this.#machine.payer ?? this.#ownAccount;
@@ -167,8 +154,8 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
   }
 
   /**
-   * This core's store buffer, unless it is empty. It is drained before messages leave the core by a
-   * bus (Intel SDM 3, 11.10: store buffer).
+   * This core's store buffer, unless empty; drained before messages leave the core (Intel SDM 3,
+   * 11.10: store buffer).
    */
   get #held(): HeldStores | undefined {
     const { core } = this;
@@ -179,7 +166,6 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
     return this.#card.bus.card;
   }
 
-  /** The same core, bound to another card. */
   at(card: number): ProgramCore<Context> {
     return this.#others[card] ??
       new ProgramCore(this.#machine, this.#program, card, this.#others);
@@ -209,7 +195,7 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
   }
 
   /**
-   * Thrown in the program's stack, so that the error has its line. @throws AddressFault where no
+   * Throws in the program's stack, so that the error has its line. @throws AddressFault where no
    * memory is mapped.
    */
   #checkMapped(address: number, length: number): void {
@@ -296,7 +282,6 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
     held.addPrivate({ address, bytes, done });
   }
 
-  /** @returns the cost, without pages that are brought in. */
   #storeNow(address: number, bytes: Uint8Array): Time {
     const { map, memory } = this.#machine;
     this.#present(address, bytes.length);
@@ -311,7 +296,7 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
     return costPs;
   }
 
-  /** Q-04: queue information is contiguous memory, which has one virtual address. */
+  /** Q-04: a program must not store to queue information, which has one virtual address. */
   #checkStore(address: number, length: number): void {
     this.#machine.regions?.refusePlain(address, length);
     const { cards, now } = this.#machine, physical = address - VIRTUAL_CONTIGUOUS_BASE;
@@ -357,7 +342,7 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
   ntstore(address: number, bytes: Uint8Array): void {
     if (this.#storedAtCard(address, bytes)) return;
     if (this.#held?.hasPrivate) {
-      // Stores to the same bytes keep their order: this one is queued behind the waiting ones.
+      // Stores to the same bytes keep their order: this one is queued.
       this.store(address, bytes);
       return this.clwb(address, bytes.length);
     }
@@ -382,8 +367,7 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
 
   *sfence(): Steps<void> {
     yield* this.settle();
-    // Stores to regions may still wait in the buffer: loads do not wait for them (only MFENCE is a
-    // fence of x86-TSO).
+    // Loads do not wait for buffered stores to regions (only MFENCE is a fence of x86-TSO).
     if (this.#held !== undefined) yield* this.#held.privateDrained();
     yield* this.#finish();
     this.#account.owed += this.#machine.timing.fencePs;
@@ -404,8 +388,7 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
     if (this.#storedAtCard(address, bytes)) return yield* this.settle();
     const { map, memory, timing } = this.#machine;
     this.#checkStore(address, bytes.length);
-    // Copied, as the bytes become part of the durable record and the program may change them while
-    // time passes.
+    // They become part of the durable record, and the program may change its own while time passes.
     const data = copyOf(bytes);
     yield* this.settle();
     if (this.#held !== undefined) yield* this.#held.privateDrained();
@@ -435,8 +418,7 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
 
   *registerWrite(offset: number, bytes: Uint8Array<ArrayBuffer>): Steps<void> {
     const { timing, processingPs } = this.#machine;
-    // The message departs in the last `processingPs` of the store, so that messages keep their
-    // order.
+    // The message departs in the store's last `processingPs`, so that messages keep their order.
     this.#account.owed += timing.mmioPs - processingPs;
     const data = copyOf(bytes);
     if (this.#held !== undefined) yield* this.#held.drained();
@@ -554,6 +536,15 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
     this.#machine.spawn({ name: `${this.program}/${name}`, plan: this.#program.plan! }, thread);
   }
 
+  spawnKernel(name: string, thread: (context: Context) => Steps<void>): void {
+    const of = {
+      name: `${this.program}/${name}`,
+      plan: this.#program.plan!,
+      isKernel: true,
+    } as const;
+    this.#machine.spawn(of, thread);
+  }
+
   input(path: string): Uint8Array | undefined {
     const { inputs } = this.#machine.options;
     return Object.hasOwn(inputs, path) ? inputs[path] : undefined;
@@ -592,7 +583,6 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
     this.#machine.out.audit?.(this.#program.stream, kept);
   }
 
-  /** Completes the write-backs and streams since the last fence. */
   *#finish(): Steps<void> {
     const account = this.#account;
     const pending = account.writeBacks;
@@ -608,7 +598,7 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
     }
   }
 
-  /** Writes dirty lines of the range to the iMC. @param issue whether each `clwb` was paid for. */
+  /** @param issue whether each `clwb` was paid for. */
   *#writeBack(lines: Range, issue: "paid" | "unpaid"): Steps<void> {
     const { map, memory, timing } = this.#machine;
     const end = lines.address + lines.length;
@@ -632,7 +622,6 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
     }
   }
 
-  /** The cost of draining bytes of a write-combining buffer, beyond that of their stores. */
   #streamPs(bytes: number): Time {
     if (bytes === 0) return 0;
     const { storePs, coreFlushBitsPerSecond } = this.#machine.timing;
@@ -644,7 +633,6 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
     return this.#chunkBytes - address % this.#chunkBytes;
   }
 
-  /** Pays the owed time, then waits until the iMC has room for the range's lines. */
   *#reserve(physical: number, length: number): Steps<void> {
     yield* this.settle();
     for (;;) {

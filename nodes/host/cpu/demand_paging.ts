@@ -7,7 +7,7 @@ export interface AddressRange {
   readonly length: number;
 }
 
-/** A part of a region, from the region's first byte on. */
+/** Offsets are from the region's first byte. */
 export interface AdvisedPlace {
   readonly key: number;
   readonly offset: number;
@@ -15,15 +15,15 @@ export interface AdvisedPlace {
 }
 
 export interface DemandPaging {
-  /** The choice of `ibv_reg_mr` where the program makes none. */
   readonly isPinnedByDefault: boolean;
-  /** Physical addresses of the range's pages, which are brought in now. */
+  /** Brings the range's pages in now. @returns physical addresses. */
   frames(buffer: Buffer, range: AddressRange): readonly number[];
-  /** A region is registered: its memory is pinned, or comes on demand. */
   pin(key: number, range: AddressRange, frames: readonly number[]): void;
   demand(key: number, buffer: Buffer, range: AddressRange & { readonly writable: boolean }): void;
   forget(key: number): void;
-  /** Pages to be mapped for the card, or memory to be given up. @returns the signal of the end. */
+  /**
+   * @returns the signal that tells the end.
+   */
   prefetch(
     places: readonly AdvisedPlace[],
     how: { readonly write: boolean; readonly fault: boolean },
@@ -31,6 +31,6 @@ export interface DemandPaging {
   take(range: AddressRange, keep: boolean): string;
   isPinned(range: AddressRange): boolean;
   fault(event: Extract<RnicEvent, { type: "PAGE_FAULT" }>): void;
-  /** Contiguous memory for the card's tables, which belongs to no program. @throws OutOfMemory */
+  /** Contiguous memory for a card's tables, which belongs to no program. @throws OutOfMemory */
   allocateForCard(bytes: number): Buffer;
 }

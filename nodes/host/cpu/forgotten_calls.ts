@@ -6,18 +6,14 @@
 import { siteIn } from "./wait_site.ts";
 
 /**
- * The number of a function's calls that record a stack, counted anew when a call is found that has
- * not begun. A stack costs some 4 µs, as much as a few events; a loop whose calls have all begun is
- * assumed to continue so.
+ * Calls of a function that record a stack, counted anew when one is found that has not begun. A
+ * stack costs some 4 µs; a loop whose calls have all begun is assumed to continue so.
  */
 const STACKS = 256;
 
 type Call = (...args: unknown[]) => unknown;
 
-/**
- * Checks the arguments of one call. @returns undefined for a valid call; else a function to call
- * instead, at once, in the call's stack.
- */
+/** @returns undefined for a valid call; else a function to call instead, in the call's stack. */
 export type CheckCall = (args: readonly unknown[]) => ((call: Call) => unknown) | undefined;
 
 interface Watched {
@@ -34,25 +30,16 @@ interface Checked {
 
 export class CallWatch {
   readonly #stacks: number;
-  /** The last call; most have begun when the next is made. */
+  /** Most calls have begun when the next is made. */
   #last: WatchedCall | undefined;
-  /**
-   * Earlier calls that had not begun when the next was made; begun ones are removed now and then.
-   */
   #pending: WatchedCall[] = [];
   #pendingMost = STACKS;
 
-  /**
-   * @param stacks calls of a function that record a stack before one is found that has not begun.
-   */
   constructor(stacks: number = STACKS) {
     this.#stacks = stacks;
   }
 
-  /**
-   * The same table, whose functions' generators are watched until they begin.
-   * @param checks of arguments, by the functions' names.
-   */
+  /** Generators are watched until they begin. @param checks of arguments, by function. */
   watched<T extends object>(table: T, checks: Readonly<Record<string, CheckCall>> = {}): T {
     const made: Record<string, unknown> = {};
     for (const [key, { get, value }] of propertiesOf(table)) {
@@ -92,7 +79,6 @@ export class CallWatch {
     this.#pending.push(call);
   }
 
-  /** The calls that have not begun, each place once, in one sentence; undefined without any. */
   forgotten(): string | undefined {
     const last = this.#last === undefined ? [] : [this.#last];
     const calls = new Set([...this.#pending, ...last].filter(isForgotten).map(textOf));
@@ -106,7 +92,7 @@ export class CallWatch {
 class WatchedCall {
   readonly watched: Watched;
   readonly number: number;
-  /** Its stack is converted to text only for a forgotten call. */
+  /** Becomes text only for a forgotten call. */
   readonly made: Error | undefined;
   hasBegun = false;
   readonly #steps: Generator;
@@ -137,21 +123,19 @@ class WatchedCall {
 }
 
 const GENERATOR: object = Object.getPrototypeOf(function* () {}).prototype;
-// Inherits all other properties of a generator, its name included.
 Object.setPrototypeOf(WatchedCall.prototype, GENERATOR);
 
 function isForgotten({ hasBegun }: WatchedCall): boolean {
   return !hasBegun;
 }
 
-/** `the call of postSend at log.ts:12:5`. */
 function textOf({ watched: { name }, number, made }: WatchedCall): string {
   if (made === undefined) return `call ${number} of ${name}`;
   const { line } = siteIn(made.stack ?? "");
   return line === undefined ? `the call of ${name}` : `the call of ${name} at ${line}`;
 }
 
-/** Describes a value that is the steps of a call instead of their result; undefined for others. */
+/** @returns undefined for other values than steps. */
 export function notAwaited(value: unknown): string | undefined {
   if (!isGenerator(value)) return undefined;
   const call = value instanceof WatchedCall ? textOf(value) : "a call";

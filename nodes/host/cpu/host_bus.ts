@@ -1,4 +1,4 @@
-/** The cores' end of the bus to a card: their messages, and the state of the link. */
+/** The cores' end of the bus to a card. */
 import { type Outputs, PORTS } from "../../../fabric/node.ts";
 import type { Time } from "../../../fabric/base/time.ts";
 import type { PcieMessage, RegisterWrite } from "../../../fabric/wire/host_bus/pcie.ts";
@@ -9,7 +9,6 @@ import type { MemorySystem } from "../memory/memory_system.ts";
 import { newestPointer } from "../memory/newest_pointer.ts";
 import type { QueueGuard } from "../memory/queue_guard.ts";
 
-/** The answer to a command where there is no card. */
 export const NO_DEVICE: RnicReply = {
   status: "error",
   errno: "EINVAL",
@@ -27,13 +26,10 @@ export interface BusCard {
   readonly index: number;
   readonly guard: QueueGuard;
   readonly cardMemory: CardMemory | undefined;
-  /** The card's agent on the coherent bus; undefined on PCIe. */
   readonly agent: CoherentAgent | undefined;
 }
 
-/**
- * Exceeds the commands and loads of a run, so that those of different cards have different numbers.
- */
+/** More than the commands and loads of a run, so that cards have different numbers. */
 const NUMBERS_SPAN = 2 ** 40;
 
 export class HostBus {
@@ -43,12 +39,9 @@ export class HostBus {
   readonly #card: BusCard;
   readonly #pointers: Parameters<typeof newestPointer>[0];
   readonly #port: number;
-  /** Numbers of commands and loads begin here. */
   readonly #numbers: number;
   #isUp = true;
-  /** Counts the power-ons of the card that this life has noticed. */
   #cards = 0;
-  /** Loads from the card's memory so far; gives their tags. */
   #loads = 0;
 
   constructor(host: BusHost, card: BusCard) {
@@ -63,12 +56,11 @@ export class HostBus {
     return id >= this.#numbers && id < this.#numbers + NUMBERS_SPAN;
   }
 
-  /** See {@link Cpu.card}. */
   get card(): number | undefined {
     return this.#isUp ? this.#cards : undefined;
   }
 
-  /** The card has power again, or has lost it. @returns whether the state has changed. */
+  /** @returns whether the state has changed. */
   setUp(isUp: boolean): boolean {
     if (isUp === this.#isUp) return false;
     this.#isUp = isUp;
@@ -76,7 +68,7 @@ export class HostBus {
     return true;
   }
 
-  /** Sends a message, which departs `processingPs` from now, or `afterPs` later. */
+  /** The message leaves `afterPs` later than `processingPs` from now. */
   send(message: PcieMessage, afterPs: Time = 0): void {
     const { out, now, processingPs } = this.#host;
     const form = this.#card.agent === undefined ? message : coherentForm(message);
@@ -93,7 +85,9 @@ export class HostBus {
     this.send(store);
   }
 
-  /** Sends a core's load from the card's memory. @returns its id; undefined without a device. */
+  /**
+   * @returns the load's id; undefined without a device.
+   */
   sendLoad(offset: number, length: number): number | undefined {
     if (!this.#isUp) return undefined;
     const tag = this.#numbers + this.#loads++;

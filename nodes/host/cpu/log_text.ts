@@ -1,7 +1,6 @@
-/** Lines that a program logs for people while it runs: `cpu.log`. */
+/** Lines of `cpu.log`, for people. */
 import { formatTime, type Time } from "../../../fabric/base/time.ts";
 
-/** The topic of reports that are lines of a log. */
 export const LOG_TOPIC = "log";
 
 export interface LogLine {
@@ -12,7 +11,7 @@ export interface LogLine {
 
 const CHARACTERS_MAX = 16_384;
 
-/** Values as text, as `console.log` shows them: texts unchanged, others as literals. */
+/** Texts stay as they are, other values become literals, as `console.log` has it. */
 export function logText(values: readonly unknown[]): string {
   const text = values.map((value) => typeof value === "string" ? value : shown(value, [])).join(
     " ",
@@ -20,7 +19,7 @@ export function logText(values: readonly unknown[]): string {
   return text.length <= CHARACTERS_MAX ? text : `${text.slice(0, CHARACTERS_MAX)}…`;
 }
 
-/** A thrown value of a user's code as text: reading its properties may run code, and throw. */
+/** A thrown value's properties may run a user's code, and throw. */
 export function readableText(read: () => unknown): string {
   try {
     return logText([read()]);
@@ -29,13 +28,12 @@ export function readableText(read: () => unknown): string {
   }
 }
 
-/** `[a 12.345 us] text`: a host's line. @param value as it was reported. */
+/** `[a 12.345 us] text`. @param value as it was reported. */
 export function logLineText(host: string, value: unknown): string {
   const { at, text } = value as LogLine;
   return `[${host} ${formatTime(at)}] ${text}`;
 }
 
-/** @param around the objects that contain the value. */
 function shown(value: unknown, around: readonly unknown[]): string {
   if (typeof value === "bigint") return `${value}n`;
   if (typeof value === "string") return JSON.stringify(value);

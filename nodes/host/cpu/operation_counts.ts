@@ -1,13 +1,11 @@
 /**
- * Measurements of a host's programs since its power-on: a histogram of latencies, and bytes that
- * are promised to persist. Only watchers read them, no program and no event.
+ * Measurements of a host's programs since its power-on. Only watchers read them, no program and no
+ * event.
  */
 import { LATENCY_BOUNDS_PS, type OperationFigures } from "../../../fabric/inspection.ts";
 import type { Measurement } from "./program.ts";
 
-/**
- * Bounds the host's answer for a user's program that invents names: further names are not counted.
- */
+/** A user's program may invent any number of names: further ones are not counted. */
 const NAMES_MAX = 64, NAME_LETTERS_MAX = 64;
 
 interface Row extends OperationFigures {
@@ -20,7 +18,9 @@ interface Row extends OperationFigures {
 export class OperationCounts {
   readonly #rows = new Map<string, Row>();
 
-  /** @throws TypeError for a value that is no measurement: own programs are not type-checked. */
+  /**
+   * @throws TypeError for a value that is no measurement, as own programs are not type-checked.
+   */
   add(measurement: Measurement): void {
     const { operation, method, bytes, latencyPs, promisedBytes = 0 } = measurement;
     for (const name of [operation, method]) {

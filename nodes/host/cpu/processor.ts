@@ -1,7 +1,7 @@
 /**
  * Cores and their programs. A resumed program runs to its next yield at one instant and owes the
  * cost of its work; the core is busy until it is paid. Programs that share a core switch at their
- * yields, first ready first. `cpu.ts` has the programs' interface.
+ * yields, first ready first.
  */
 import { assert, InvariantError } from "../../../fabric/base/assert.ts";
 import { formatTime, NEVER, type Time, TIME_END } from "../../../fabric/base/time.ts";
@@ -15,39 +15,31 @@ import { areOnlySpinsDue, type OnBusy, PollStreak, type Spin, Spins } from "./sp
 import { awaited, polledIn, siteOf } from "./wait_site.ts";
 import { WatchedRanges } from "./watched_ranges.ts";
 
-/** Bytes by their virtual address. */
 export interface Range {
   readonly address: number;
   readonly length: number;
 }
 
-/** A thread's debts and pending work on its core: `cpu.ts` adds to it, the core pays it. */
 export interface Account {
-  /**
-   * The index of its core, whose store buffer it uses; undefined for the driver's threads, which
-   * use none.
-   */
+  /** Undefined for the driver's threads. */
   readonly core: number | undefined;
   owed: Time;
-  /** Work of this thread's core, including interrupts, without polling. */
+  /** The core's work, with interrupts, without polling. */
   paidPs: Time;
-  /** Lines with a pending `clwb` since the last fence. */
   writeBacks: Range[];
-  /** Its polls that have found no completion. */
   readonly streak: PollStreak;
 }
 
 interface TaskPlan<T> {
   readonly name: string;
   readonly startAt: Time;
-  /** The driver's own work: on the first core; the round-robin assignment does not advance. */
+  /** The thread uses the first core; the round-robin assignment does not advance. */
   readonly driver?: true;
-  /** The program serves others as long as the host has power. */
+  /** It serves others as long as the host has power. */
   readonly serves?: true;
   /** A native program, which says itself when it acts ({@link Processor.acted}). */
   readonly native?: true;
   readonly order?: number;
-  /** Creates the program; called when it starts. Its costs are added to `account`. */
   readonly start: (account: Account) => Steps<T>;
   readonly onReturn?: (result: T) => void;
   readonly onFailure: (error: unknown) => void;
@@ -58,16 +50,13 @@ interface ProcessorPlan {
   readonly pollPs: Time;
   readonly interruptPs: Time;
   readonly map: AddressMap;
-  /** Called with the program that makes a core busy from now on, or from another instant. */
   readonly onBusy?: OnBusy;
 }
 
-/** A program that has not ended: what it waits for, since when, and at which line of its file. */
 export interface Unfinished {
   readonly plan: Pick<TaskPlan<unknown>, "name" | "driver" | "serves" | "order">;
   readonly waitsFor: string;
   readonly sources: readonly Source[];
-  /** The ring that it polls in a loop. */
   readonly polled?: Source;
   readonly since: Time;
   readonly at?: string;
@@ -77,10 +66,7 @@ const DONE: Wake = { kind: "done" };
 const TIMEOUT: Wake = { kind: "timeout" };
 const NO_SOURCES: readonly Source[] = [], NO_RANGES: readonly number[] = [];
 
-/**
- * A program's thread. A class, as accessors of object literals would be a new function each, and
- * slow.
- */
+/** A class, as accessors of object literals would be a new function each, and slow. */
 class Task implements Turn {
   readonly plan: TaskPlan<unknown>;
   readonly core: Core;
@@ -90,27 +76,22 @@ class Task implements Turn {
   isQueued = false;
   place = -1;
   steps: Steps<unknown> | undefined = undefined;
-  /** Its last wait, and when it began. */
   wait: Wait | undefined = undefined;
   since: Time;
   readyAt: Time;
   wake: Wake = DONE;
   sources: readonly Source[] = NO_SOURCES;
-  /** Physical ranges of memory sources: from, to, from, to… */
+  /** Physical, in pairs: from, to. */
   ranges: readonly number[] = NO_RANGES;
   replyId = -1;
-  /** Bytes of the load from the device that the thread waits for; its core waits, too. */
   loads = 0;
-  /** Id of the access to a shared region that the thread and its core wait for; −1 without one. */
+  /** The access to a shared region that thread and core wait for; −1 without one. */
   lineId = -1;
-  /** An error to throw where the thread resumes next. */
+  /** Thrown where the thread resumes next. */
   error: Error | undefined = undefined;
-  /** When the time owed at the wait's beginning is paid. */
   paidAt: Time;
   polling = false;
-  /** Polls that are being passed over. */
   spin: Spin | undefined = undefined;
-  /** Number and time of resumes without time passing. */
   resumesAtOnce = 0;
   lastResume: Time = -1;
   readonly #agenda: Agenda<Task>;
@@ -143,7 +124,6 @@ class Task implements Turn {
     };
   }
 
-  /** When the thread resumes, also while its core is busy. */
   get resumeAt(): Time {
     return this.#agenda.resumeAt(this);
   }
@@ -161,7 +141,7 @@ function inOrder(x: Task, y: Task): number {
 }
 
 export class Processor {
-  /** Time spent spinning on memory; not counted as the cores' work. */
+  /** The thread is spinning on memory, which is not work. */
   pollPs: Time = 0;
   interrupts = 0;
   readonly #spins: Spins;
@@ -173,19 +153,13 @@ export class Processor {
   readonly #plan: ProcessorPlan;
   readonly #latched = new Set<number>();
   readonly #agenda: Agenda<Task>;
-  /** Threads that have begun, or are due to begin: there may be tens of thousands. */
+  /** Threads that have begun or are due: there may be tens of thousands. */
   readonly #tasks = new Set<Task>();
-  /** Threads that begin later, by their time. */
   readonly #planned = new PlacedHeap<Task>((x, y) =>
     x.at < y.at || (x.at === y.at && x.order < y.order)
   );
   readonly #byName = new Map<string, Task>();
-  /** Threads whose polls are being passed over. */
   readonly #spinning = new Set<Task>();
-  /**
-   * Waiting threads by source: memory, an interrupt, a signal, a reply, a load of the device, an
-   * access to a region.
-   */
   readonly #watched = new WatchedRanges<Task>();
   readonly #byVector = new Map<number, Set<Task>>();
   readonly #bySignal = new Map<string, Set<Task>>();
@@ -240,7 +214,6 @@ export class Processor {
     return this.#tasks.size + this.#planned.size;
   }
 
-  /** Work of each core in ps, without polling. */
   get cpuPs(): readonly Time[] {
     return this.#agenda.cores.map(({ cpuPs }) => cpuPs);
   }
@@ -263,10 +236,7 @@ export class Processor {
     }
   }
 
-  /**
-   * An event of the host is about to happen at `now`. @param what `programs`: only programs can be
-   * due.
-   */
+  /** An event is about to happen. @param what `programs`: only programs can be due. */
   interruptSpins(now: Time, what: "programs" | "more"): void {
     const isPlanned = (this.#planned.first?.at ?? NEVER) <= now;
     if (what === "more" || isPlanned || !this.#areOnlySpinsDue(now)) {
@@ -292,7 +262,7 @@ export class Processor {
     }
   }
 
-  /** MSI-X: wakes the programs that wait for the vector; without one it is latched. */
+  /** MSI-X: wakes waiting programs; else the vector is latched. */
   raise(vector: number, now: Time): void {
     this.interrupts++;
     const waiting = [...this.#byVector.get(vector) ?? []].sort(inOrder);
@@ -310,14 +280,13 @@ export class Processor {
     for (const task of [...this.#bySignal.get(name) ?? []].sort(inOrder)) this.#end(task, now, 0);
   }
 
-  /** The device has answered a core's load. @returns false where no program waits. */
+  /** @returns false where no program waits. */
   loaded(id: number, data: Uint8Array<ArrayBuffer> | undefined, now: Time): boolean {
     const task = this.#byLoad.get(id);
     if (task !== undefined) this.#endLoad(task, data, now);
     return task !== undefined;
   }
 
-  /** Without `data` all bits are ones, as of an absent device. */
   #endLoad(task: Task, data: Uint8Array<ArrayBuffer> | undefined, now: Time): void {
     const { loads } = task;
     this.#byLoad.delete(task.replyId);
@@ -326,7 +295,6 @@ export class Processor {
     this.#release(task, { kind: "done", data: data ?? new Uint8Array(loads).fill(0xff) }, now);
   }
 
-  /** An access to a shared region has ended for which a core waits. */
   lineDone(id: number, now: Time): void {
     const task = this.#byLine.get(id);
     if (task === undefined) return;
@@ -335,7 +303,7 @@ export class Processor {
     this.#release(task, DONE, now);
   }
 
-  /** A core goes on after an answer; the wait was work. */
+  /** A core that waited for an answer has worked. */
   #release(task: Task, wake: Wake, now: Time): void {
     const { core, account, paidAt } = task;
     const until = Math.max(now, paidAt);
@@ -347,8 +315,8 @@ export class Processor {
   }
 
   /**
-   * Throws an error into a program: at once where it waits, unless for an answer of the device;
-   * else where it resumes next. @returns false where the program has ended.
+   * Throws at once where the program waits, unless for the device's answer; else where it resumes.
+   * @returns false where the program has ended.
    */
   throwInto(program: string, error: Error, now: Time): boolean {
     const task = this.#byName.get(program);
@@ -366,10 +334,7 @@ export class Processor {
     return this.#tasks.values().some(({ plan }) => plan.driver !== true);
   }
 
-  /**
-   * Throws an error into all programs; programs that have not begun never do. @returns their
-   * number.
-   */
+  /** Threads that have not begun never do. @returns the number of programs. */
   stopPrograms(error: Error, now: Time): number {
     const isProgram = ({ plan }: Task) => plan.driver !== true;
     const begun = [...this.#tasks].filter(isProgram).sort(inOrder);
@@ -382,7 +347,7 @@ export class Processor {
     return begun.length + later.length;
   }
 
-  /** @returns false where no program waits for this reply. */
+  /** @returns false where no program waits. */
   reply(answer: { readonly id: number; readonly reply: RnicReply }, now: Time): boolean {
     const task = this.#byReply.get(answer.id);
     if (task === undefined) return false;
@@ -391,8 +356,8 @@ export class Processor {
   }
 
   /**
-   * Answers every outstanding command and load of a device, which is gone.
-   * @param device.isOwn whether a command or load of this number is the device's.
+   * Answers commands and loads of a device that is gone. @param device.isOwn whether a number is
+   * the device's.
    */
   replyToAll(
     device: { readonly isOwn: (id: number) => boolean },
@@ -445,7 +410,6 @@ export class Processor {
     if (this.#byName.get(task.plan.name) === task) this.#byName.delete(task.plan.name);
   }
 
-  /** A wait beyond the end of virtual time does not end. */
   #setResume(task: Task, at: Time, wake: Wake): void {
     task.resumeAt = task.readyAt = at > TIME_END ? NEVER : at;
     task.wake = wake;
@@ -501,7 +465,6 @@ export class Processor {
     task.plan.onReturn?.(result.value);
   }
 
-  /** A thread has done something other than a poll. */
   #interruptOthers(task: Task, at: { readonly readyAt: Time; readonly now: Time }): void {
     this.#spins.interruptOthers(this.#spinningInOrder(), task, at);
     this.#noneSpins();
@@ -526,8 +489,8 @@ export class Processor {
   }
 
   /**
-   * Begins a wait. Its sources are watched from this instant, while the owed time is being paid:
-   * the program has checked its condition at this instant, so every later event must end the wait.
+   * Sources are watched from this instant, while owed time is being paid: the program has checked
+   * its condition now, so every later event must end the wait.
    */
   #wait(task: Task, wait: Wait, now: Time): void {
     this.#pay(task, now);
@@ -584,7 +547,7 @@ export class Processor {
       task.ranges = ranges;
       this.#watched.add(task);
     }
-    // The handler ran when the interrupt was raised: the wait ends without further cost.
+    // The handler ran when the interrupt was raised: no further cost.
     if (latched) this.#end(task, task.paidAt, 0);
   }
 
@@ -602,8 +565,8 @@ export class Processor {
 }
 
 /**
- * `yield cpu.sleep(5)`, without the star, or `yield 5`. The stack is omitted, as it would have only
- * our functions.
+ * A `yield cpu.sleep(5)` without the star, or `yield 5`: the generator's own stack has only our
+ * functions.
  */
 function noWait(found: unknown): TypeError {
   const what = notAwaited(found) ?? `a yield of ${logText([found])}: expected yield* and a call`;

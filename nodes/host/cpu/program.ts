@@ -1,7 +1,7 @@
 /**
  * Code on a core: a generator over a {@link Cpu}. Virtual time may pass at each `yield*`; between
- * two of them a program's loads and stores happen at one instant and their cost is owed, paid at
- * the next yield. A program does no I/O: its inputs are arguments, its results are reports.
+ * two of them loads and stores happen at one instant, and their cost is paid at the next yield. A
+ * program does no I/O: its inputs are arguments, its results are reports.
  */
 import type { RnicCommand, RnicReply } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { TraceStep } from "../../../fabric/node.ts";
@@ -23,9 +23,7 @@ export type Wait =
     | { readonly kind: "any"; readonly sources: readonly Source[]; readonly deadline: Time }
   )
   & {
-    /**
-     * A {@link Probe} may ask for its place: the generator that yields it answers, and waits on.
-     */
+    /** The generator that yields it answers a {@link Probe}, and waits on. */
     readonly answers?: true;
   };
 
@@ -44,7 +42,7 @@ interface Ended {
   readonly data?: Uint8Array<ArrayBuffer>;
 }
 
-/** Asks for the place of a wait: see `wait_site.ts`. */
+/** See `wait_site.ts`. */
 export interface Probe {
   readonly kind: "probe";
   stack?: string | undefined;
@@ -57,7 +55,7 @@ export type Steps<T> = Generator<Wait, T, Wake>;
 export interface Measurement {
   /** `put`, `get` …; own programs name theirs. */
   readonly operation: string;
-  /** The way it was done: a name for a group of figures. */
+  /** A name for a group of figures. */
   readonly method: string;
   /** Length of a message, where each size has its own figures, as in perftest. */
   readonly bytes?: number;
@@ -127,7 +125,7 @@ export interface Cpu {
    */
   region(name: string): Steps<Region>;
 
-  // Memory on demand, where the host has it: see `verbs/memory_region.ts`.
+  // Memory on demand: see `verbs/memory_region.ts`; absent without.
   /** @ignore */
   readonly paging?: DemandPaging;
 
@@ -314,7 +312,7 @@ export function signalOf(name: string, card: number): string {
   return card === 0 ? name : `${name}-${card + 1}`;
 }
 
-/** Signals that the host itself raises and programs can wait for. */
+/** Signals of the host, which programs can wait for. */
 export const SIGNALS = {
   /** An RNIC failed, or came back; {@link signalOf} names the card's signal. */
   busDown: "bus-down",

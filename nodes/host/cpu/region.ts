@@ -1,10 +1,10 @@
 /**
- * Errors of accesses to shared regions, and the cores' interface to the part behind them
+ * Errors of accesses to shared regions, and the interface of the rest of the host to the part behind them
  * (`coherence/`). Programs use {@link Region}.
  */
+import type { RegionMessage } from "../../../fabric/wire/host_bus/region_messages.ts";
 import type { Cpu, Region, Steps } from "./program.ts";
 
-/** Bytes [offset, offset + length) of a region. */
 export interface RegionRange {
   readonly offset: number;
   readonly length: number;
@@ -57,46 +57,46 @@ export class HostShutdown extends Error {
   override readonly name = "HostShutdown";
 }
 
-/** A store to private memory that waits behind stores to regions; `done` carries it out. */
+/** `done` carries it out. */
 export interface PrivateStore {
   readonly address: number;
   readonly bytes: Uint8Array;
   readonly done: (bytes: Uint8Array) => void;
 }
 
-/** The private stores in a core's store buffer (`memory: tso`). */
 export interface HeldStores {
   readonly hasPrivate: boolean;
   addPrivate(store: PrivateStore): void;
-  /** Overlays the waiting stores on memory's bytes: a core sees its own stores. */
+  /** A core sees its own waiting stores. */
   overlay(address: number, bytes: Uint8Array): void;
-  /** Returns when all stores that wait now have left; and when those to private memory have. */
+  /** Returns when all stores that wait now have left, or those to private memory. */
   drained(): Steps<void>;
   privateDrained(): Steps<void>;
 }
 
 export interface SharedRegions {
+  /** A message of the bus about a line of a region has come. */
+  take(message: RegionMessage): void;
+  statistics(): Record<string, number>;
   /** The store buffer of a core; undefined where it is empty, and with `memory: sc`. */
   held(core: number): HeldStores | undefined;
   readonly pending: number;
-  /** Accesses and registrations that begin from now on get this error. */
   close(error: HostShutdown): void;
   /**
-   * Gives back all regions: dirty lines of far ones go home, and those at home are recalled from
-   * far cards.
-   * @param onLeft called before each region with the names of the remaining ones, this one first.
+   * Dirty lines of far regions go home, and those at home are recalled from far cards.
+   * @param onLeft called before each region with the remaining names, this one first.
    * @returns the names of the returned regions, and the reasons for the others.
    */
   giveBack(
     cpu: Cpu,
     onLeft: (left: readonly string[]) => void,
   ): Steps<{ regions: string[]; failed: string[] }>;
-  /** C-04: moves the copies of this home's regions with `placement: auto`; absent without one. */
+  /** C-04: for regions with `placement: auto`; absent without one. */
   readonly judge: { run(cpu: Cpu): Steps<void> } | undefined;
   readonly hasHomes: boolean;
   expose(cpu: Cpu): Steps<void>;
-  /** Registers the region at its first use. @throws RegionRefused */
+  /** @throws RegionRefused */
   open(name: string, cpu: Cpu): Steps<Region>;
-  /** @throws AddressFault where the range has bytes of a region, which have no plain accesses. */
+  /** @throws AddressFault */
   refusePlain(address: number, length: number): void;
 }

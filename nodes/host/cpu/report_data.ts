@@ -1,22 +1,22 @@
 /**
- * The data that programs may report: plain data that the bus and JSON represent, of a size that
- * fits a message. The same limits are checked in every packing, where a program reports.
+ * Reports: plain data that bus and JSON represent, of a size that fits a message; checked alike in
+ * every packing.
  */
 import { decode, DEPTH_MAX, encode } from "../../../fabric/bus/codec.ts";
 import { OUTPUT_TOPIC } from "../../../fabric/node.ts";
 import { LOG_TOPIC } from "./log_text.ts";
 
-/** Messages wrap a report in lists and maps, which count as well. */
+/** Messages wrap a report in lists and maps. */
 const WRAPPING = 8;
 
-/** Limits of one report: nesting, length of its encoding in bytes, and of its topic. */
+/** Lengths are of the encoding, in bytes. */
 export const REPORT_LIMITS = {
   depth: DEPTH_MAX - WRAPPING,
   bytes: 4 << 20,
   topicLength: 64,
 } as const;
 
-/** Topics of the host, its card and the partition: the run is judged by them. */
+/** The run is judged by these topics of host, card and partition. */
 export const RESERVED_TOPICS: readonly string[] = [
   LOG_TOPIC,
   "program-ended",
@@ -30,10 +30,8 @@ export const RESERVED_TOPICS: readonly string[] = [
 ];
 
 /**
- * A report as it arrives over the bus: a copy, in every packing, so that later changes of the
- * program do not affect it. An output file is not sent, so it is not copied and may have any size.
- * @throws TypeError where it is not plain data, or its topic is reserved; RangeError beyond a
- * limit. Both say what was found and what was expected.
+ * A report as it arrives over the bus: a copy, in every packing. An output file is neither copied nor limited in size.
+ * @throws TypeError where it is not plain data, or its topic is reserved; RangeError beyond a limit.
  */
 export function reported(topic: unknown, value: unknown): unknown {
   if (typeof topic !== "string" || topic === "" || topic.length > REPORT_LIMITS.topicLength) {
@@ -62,8 +60,7 @@ export function reported(topic: unknown, value: unknown): unknown {
 }
 
 /**
- * The first part of a value that is not plain data, with its path: `a Map at .found[2]`. Undefined
- * for plain data: numbers, bigints, strings, booleans, bytes, arrays and object literals.
+ * @returns `a Map at .found[2]`, the first part that is not plain; undefined for plain data: numbers, bigints, strings, booleans, bytes, arrays and object literals.
  */
 export function notPlain(value: unknown, path = "", depth = 0): string | undefined {
   if (typeof value === "function" || typeof value === "symbol") {
@@ -93,7 +90,7 @@ function firstOf<K>(
   depth: number,
 ): string | undefined {
   for (const [key, each] of entries) {
-    // A fast path without a path string: most elements are numbers or strings.
+    // Most elements are numbers or strings, so no path is made.
     if (typeof each === "number" || typeof each === "string") continue;
     const found = notPlain(each, pathOf(key), depth + 1);
     if (found !== undefined) return found;

@@ -1,22 +1,19 @@
 /**
- * A loop of empty polls (`while (no completion) yield* pollCq(cq, 1)`) without a step for each. The
- * polls of such a loop are at instants that are known ahead, and find no completion until another
- * event happens on the host. So one step stands for many polls, and the first event on the host
- * ends it: the thread is then in the middle of the poll that a loop of single polls would have
- * under way, and goes on from there. So it takes a completion, and sees another thread's changes,
- * at the picosecond and at the cost of single polls.
+ * A loop of empty polls (`while (no completion) yield* pollCq(cq, 1)`) without a step for each. Their instants are known
+ * ahead, and they find no completion until another event happens on the host. So one step stands for many polls, and the
+ * host's first event ends it: the thread goes on in the middle of the poll that it would have under way. It takes a
+ * completion, and sees another thread's changes, at the picosecond and at the cost of single polls.
  *
  * The differences: a loop that counts its polls counts fewer; one that asks `cpu.now` after each
  * passes its deadline by a sixteenth of the streak's time, and by 1 ms, at most (after a second: by
  * a thousandth of it); threads that only poll see each other's variables as late. In a loop over
- * several queues the host's events end a step at the end of a round: that is exact for the card's
+ * several queues the host's events end a step at the end of a round: exact for the card's
  * writes as long as a round is shorter than a write's time in the IIO, and up to a round late for
  * other threads, also on this core. Threads that poll on one core have a step for each poll. A
  * host's figures have the time of polls when their step ends, and LLC hits of steps only.
  */
 import { PS_PER_MS, type Time } from "../../../fabric/base/time.ts";
 
-/** A poll of a completion queue. */
 export interface Poll {
   readonly ring: object;
   readonly address: number;
@@ -24,19 +21,19 @@ export interface Poll {
   readonly isEmpty: boolean;
 }
 
-/** The polls of a step beyond the one that has been done: `rounds` times the streak's round. */
+/** Polls beyond the one that has been done: `rounds` times the streak's round. */
 export interface Rounds {
   readonly roundPs: Time;
   readonly rounds: number;
 }
 
-/** Empty polls in a row before a step stands for more than one. */
+/** Empty polls before a step stands for more than one. */
 const STREAK_POLLS = 64;
 const RINGS_MAX = 8;
 /**
- * A step lasts at most this part of its streak, and at most {@link STEP_MAX_PS}, as a loop may have
- * a deadline. For a streak beyond a second it is a thousandth, so that an endless loop without a
- * deadline reaches the end of virtual time after some ten thousand more steps, not nine million.
+ * A step's share of its streak, as a loop may have a deadline; at most {@link STEP_MAX_PS}. Beyond
+ * a second a thousandth, so that an endless loop ends virtual time after some ten thousand steps,
+ * not nine million.
  */
 const SHARE = 16, LONG_SHARE = 1000;
 const STEP_MAX_PS: Time = PS_PER_MS;
@@ -45,25 +42,22 @@ interface DonePoll extends Poll {
   readonly at: Time;
 }
 
-/** A thread's consecutive empty polls, without another charge or wait between them. */
+/** Consecutive empty polls, without another charge or wait. */
 export class PollStreak {
   readonly #host: { readonly eventAt: Time };
   #polls = 0;
   #from: Time = 0;
   #endedAt: Time = -1;
-  /** The last {@link STREAK_POLLS} polls, by their number modulo that. */
   readonly #last: DonePoll[] = [];
 
-  /** @param host has the time of its last event: see {@link Spins.eventAt}. */
+  /** @param host see {@link Spins.eventAt}. */
   constructor(host: { readonly eventAt: Time }) {
     this.#host = host;
   }
 
   /**
-   * Counts a poll at `now`, with `owedPs` owed, its own cost included. Not `isQuiet`: an entry may
-   * be about to become visible.
-   * @returns the number of rounds that may follow at once, perhaps 0; undefined where the streak is
-   * short.
+   * At `now`, with `owedPs` owed, the poll's cost included. `isQuiet` is false where an entry may be about to become visible.
+   * @returns rounds that may follow at once, perhaps 0; undefined where the streak is short.
    */
   add(
     poll: Poll,
@@ -86,14 +80,13 @@ export class PollStreak {
     const round = this.#round();
     if (round === undefined) return undefined;
     const { roundPs, since } = round;
-    // Each ring must have been polled since the last event, which may have brought an entry.
+    // Each ring must have been polled since the last event.
     if (!isQuiet || this.#host.eventAt > since) return { roundPs, rounds: 0 };
     const streakPs = now - this.#from;
     const mostPs = Math.min(streakPs / SHARE, Math.max(STEP_MAX_PS, streakPs / LONG_SHARE));
     return { roundPs, rounds: Math.floor(mostPs / roundPs) };
   }
 
-  /** When its first poll began. */
   get since(): Time {
     return this.#from;
   }
@@ -102,10 +95,7 @@ export class PollStreak {
     this.#endedAt = now;
   }
 
-  /**
-   * The shortest sequence of polls that the streak repeats: its duration, and the begin of the last
-   * one.
-   */
+  /** The shortest repeating sequence of polls: its duration, and its last begin. */
   #round(): { readonly roundPs: Time; readonly since: Time } | undefined {
     const last = this.#last, next = this.#polls;
     for (let rings = 1; rings <= RINGS_MAX; rings++) {
@@ -125,9 +115,7 @@ function areAlike(x: Poll, y: Poll): boolean {
   return x.ring === y.ring && x.costPs === y.costPs;
 }
 
-/**
- * Polls of a thread that are being passed over: they end at `firstAt`, and each `roundPs` later.
- */
+/** The polls passed over: the first ends at `firstAt`, the others follow every `roundPs`. */
 export interface Spin {
   readonly firstAt: Time;
   readonly roundPs: Time;
@@ -137,13 +125,11 @@ function roundEnd({ firstAt, roundPs }: Spin, from: Time): Time {
   return firstAt + Math.max(0, Math.ceil((from - firstAt) / roundPs)) * roundPs;
 }
 
-/** Called with the program that makes a core busy from now on, or from another instant. */
 export type OnBusy = (
   core: { readonly index: number; readonly busyUntil: Time; readonly from?: Time },
   program: string,
 ) => void;
 
-/** The part of a thread that concerns its polls: see `processor.ts`. */
 interface Poller {
   readonly plan: { readonly name: string };
   readonly core: { readonly index: number; busyUntil: Time; cpuPs: Time };
@@ -157,8 +143,7 @@ interface Poller {
 }
 
 /**
- * Whether all due threads poll in a loop: such a thread does not affect the others' loops, unless
- * it shares a core with one.
+ * A looping thread does not affect others' loops, unless it shares a core with one.
  * @param spinning threads whose polls are being passed over.
  */
 export function areOnlySpinsDue(due: Iterable<Poller>, spinning: Iterable<Poller>): boolean {
@@ -174,9 +159,8 @@ export function areOnlySpinsDue(due: Iterable<Poller>, spinning: Iterable<Poller
   return true;
 }
 
-/** The threads of a host whose polls are being passed over. */
 export class Spins {
-  /** Time of the host's last event, other than empty polls of threads in loops. */
+  /** The host's last event other than empty polls in loops. */
   eventAt: Time = 0;
   readonly #onBusy: OnBusy | undefined;
 
@@ -185,8 +169,7 @@ export class Spins {
   }
 
   /**
-   * An event is about to happen on the host at `now`: each thread is then in the middle of the poll
-   * that it would have under way.
+   * At `now` each thread is in the middle of the poll that it would have under way.
    * @param tasks threads whose polls are being passed over.
    */
   interrupt(tasks: readonly Poller[], now: Time): void {
@@ -195,8 +178,7 @@ export class Spins {
   }
 
   /**
-   * A thread has done something other than a poll: others' polls at this instant came before it, or
-   * come now.
+   * A thread does something else: polls of earlier threads at this instant come before it, others now.
    * @param tasks threads whose polls are being passed over.
    */
   interruptOthers(
@@ -218,7 +200,7 @@ export class Spins {
     this.end(task);
   }
 
-  /** Pays for the polls that were passed over, up to the one that ends when the thread resumes. */
+  /** Pays for passed polls, up to the one that ends when the thread resumes. */
   end(task: Poller): void {
     if (task.spin === undefined) return;
     const { core, account, resumeAt, plan, spin: { firstAt } } = task;

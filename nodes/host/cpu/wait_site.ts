@@ -1,13 +1,11 @@
 /**
- * Finds the place where a program waits, for people. A wait keeps no stack, as it would cost more
- * than the wait: a probe wakes the innermost generator, which notes the stack and waits on. An own
- * program may yield a wait of its own making, which a probe would end: it has no `answers`, and is
- * not probed.
+ * The place where a program waits, for people. A wait keeps no stack, which would cost more than
+ * the wait: a probe wakes the innermost generator, which notes the stack and waits on. A wait
+ * without `answers` would end by a probe, and is not probed.
  */
 import { formatTime } from "../../../fabric/base/time.ts";
 import type { Probe, Source, Steps, Wait, Wake } from "./program.ts";
 
-/** Deeper than any program's generators. */
 const FRAMES_MAX = 100;
 
 /** The only way to wait: yields until the wait has ended. */
@@ -18,20 +16,19 @@ export function* hold(wait: Wait & { readonly answers: true }): Steps<Exclude<Wa
   }
 }
 
-/** Whether the wake is a probe, which then has the stack: the caller must wait again. */
+/** The probe has the stack now: the caller must wait again. */
 export function answered(wake: Wake): wake is Probe {
   if (wake.kind !== "probe") return false;
   wake.stack = new Error().stack;
   return true;
 }
 
-/** The place of a wait: the function that the program called, and the line that called it. */
 export interface WaitSite {
   readonly call?: string;
   readonly line?: string;
 }
 
-/** The place where a program waits. The program does not go on, if its wait has `answers`. */
+/** The program does not go on, if its wait has `answers`. */
 export function siteOf(steps: Steps<unknown>): WaitSite {
   const probe: Probe = { kind: "probe" };
   const { stackTraceLimit } = Error;
@@ -48,8 +45,9 @@ export function siteOf(steps: Steps<unknown>): WaitSite {
 
 const HOST = new URL("..", import.meta.url).href;
 const PROGRAMS = new URL("../programs/", import.meta.url).href;
+/** Handlers of native programs' requests: such a program's call is the request. */
+const REQUESTS = /\/host\/native\/\w+_requests\.ts$/;
 
-/** The program's innermost frame in a stack, and the host's function that it called. */
 export function siteIn(stack: string): WaitSite {
   let call: string | undefined;
   for (const line of stack.split("\n")) {
@@ -58,6 +56,7 @@ export function siteIn(stack: string): WaitSite {
     const [, name, file, row, column] = frame;
     if (file!.startsWith(HOST) && !file!.startsWith(PROGRAMS)) {
       call = name?.split(".").at(-1);
+      if (call !== undefined && REQUESTS.test(file!)) return { call };
       continue;
     }
     return {
@@ -77,16 +76,24 @@ const AWAITED: Readonly<Record<string, string>> = {
   waitEvent: "a connection request",
   connect: "the answer to a connection request",
   getAsyncEvent: "an asynchronous event",
+  get_async_event: "an asynchronous event",
+  get_cq_event: "a completion event",
+  poll: "one of its descriptors, or a time",
+  sleep: "a time",
+  spin: "a change of its memory",
+  socket_accept: "a TCP connection",
+  socket_connect: "the answer to a TCP connection request",
+  socket_send: "room in a TCP connection",
+  socket_receive: "bytes of a TCP connection",
 };
 
-/** Describes a wait: `a completion (waitCompletion)`. */
+/** `a completion (waitCompletion)`. */
 export function awaited(wait: Wait, { call }: WaitSite): string {
   const named = call === undefined || !Object.hasOwn(AWAITED, call) ? undefined : AWAITED[call];
   const what = named ?? sourceText(wait);
   return call === undefined ? what : `${what} (${call})`;
 }
 
-/** The ring that a program polls in a loop. */
 export function polledIn(wait: Wait | undefined): Source | undefined {
   return wait?.kind === "spin" ? { kind: "memory", address: wait.address, length: 1 } : undefined;
 }

@@ -1,10 +1,8 @@
 /**
- * The waiting threads by the bytes whose change they wait for. The first few are in a list, as most
- * hosts have no more, and a thread waits often; the others are indexed by page, so that a write of
- * the device finds its own among thousands.
+ * Waiting threads by watched bytes. The first few are in a list, as most hosts have no more; others
+ * are indexed by page, so that a device's write finds its own among thousands.
  */
 
-/** Waits for changes in physical ranges: from, to, from, to… */
 export interface Watcher {
   readonly ranges: readonly number[];
 }
@@ -53,7 +51,6 @@ export class WatchedRanges<Of extends Watcher> {
     }
   }
 
-  /** Whether a watcher has one of these bytes: asked for every write of the device. */
   has(from: number, length: number): boolean {
     if (this.#listed.length > 0 && hasOverlap(this.#listed, from, length)) return true;
     if (this.#wide.size > 0 && hasOverlap(this.#wide, from, length)) return true;
@@ -66,7 +63,9 @@ export class WatchedRanges<Of extends Watcher> {
     return false;
   }
 
-  /** The watchers of one of these bytes, in no order. */
+  /**
+   * @returns watchers of one of these bytes, in no order.
+   */
   in(from: number, length: number): Of[] {
     const found = this.#listed.filter(({ ranges }) => overlaps(ranges, from, length));
     for (const each of this.#wide) if (overlaps(each.ranges, from, length)) found.push(each);
@@ -83,7 +82,6 @@ export class WatchedRanges<Of extends Watcher> {
   }
 }
 
-/** Undefined where there are more than {@link PAGES_MAX}. */
 function pagesOf(ranges: readonly number[]): Set<number> | undefined {
   const pages = new Set<number>();
   for (let i = 0; i < ranges.length; i += 2) {

@@ -1,5 +1,5 @@
 /**
- * The address spaces. Physical: DRAM from 0, SCM from {@link SCM_BASE}. Virtual: one space for all
+ * Physical memory: DRAM from 0, SCM from {@link SCM_BASE}. Virtual memory: one space for all
  * programs of a host, DRAM in 4 KiB pages, SCM in large ones. Consecutive DRAM pages are on
  * non-consecutive frames, so that code without translation fails at once.
  */
@@ -8,14 +8,14 @@ import { SCM_BASE } from "../../../fabric/rack/plan/shared_region.ts";
 
 export { SCM_BASE };
 export const VIRTUAL_DRAM_BASE = 0x7f00_0000_0000;
-/** Contiguous memory: its virtual address is this base plus its physical address. */
+/** A virtual address is this base plus the physical one. */
 export const VIRTUAL_CONTIGUOUS_BASE = 0x7e00_0000_0000;
 export const VIRTUAL_SCM_BASE = 0x6000_0000_0000;
 export const DRAM_PAGE_BYTES = 4096;
 const SCM_PAGE_BYTES_MAX = 2 * 1024 * 1024;
-/** Frames are shuffled within groups of this size, so that used memory stays compact. */
+/** Used memory stays compact. */
 const SHUFFLE_FRAMES = 16;
-/** More freed memory than that is given out in other sizes as well. */
+/** Freed memory beyond this is given out in other sizes as well. */
 const SPARE_PAGES_MOST = 256;
 
 export type Memory = "dram" | "scm";
@@ -47,14 +47,13 @@ export interface MemorySizes {
   readonly scmBytes: number;
 }
 
-/** A physical address in a ladder: `SCM+0x40`. */
 export function describePhysical(address: number): string {
   return address >= SCM_BASE
     ? `SCM+0x${(address - SCM_BASE).toString(16)}`
     : `DRAM+0x${address.toString(16)}`;
 }
 
-/** The largest power of two ≤ 2 MiB that divides the SCM's size. */
+/** The largest power of two ≤ 2 MiB that divides `scmBytes`. */
 export function scmPageBytes(scmBytes: number): number {
   let page = SCM_PAGE_BYTES_MAX;
   while (scmBytes % page !== 0) page /= 2;
@@ -62,12 +61,10 @@ export function scmPageBytes(scmBytes: number): number {
   return page;
 }
 
-/** The DRAM frame of virtual page number `page`. */
 export function dramFrame(page: number, frames: number): number {
   const inGroup = page % SHUFFLE_FRAMES;
   const group = page - inGroup;
   const rest = frames - group;
-  // Consecutive virtual memory of a program.
   if (rest < SHUFFLE_FRAMES) return group + rest - 1 - inGroup;
   return group + (5 * inGroup + 3) % SHUFFLE_FRAMES;
 }
@@ -95,24 +92,20 @@ function joined(buffers: readonly Buffer[]): Buffer[] {
   return all;
 }
 
-/** The page table of a host, and its DRAM allocator. */
 export class AddressMap {
   readonly scm: Buffer;
   readonly #sizes: MemorySizes;
   readonly #frames: number;
   #pagesUsed = 0;
-  /** Frames of contiguous allocations, from the end of DRAM downwards. */
   #contiguousFrames = 0;
-  /** Freed memory by kind and number of pages. */
   readonly #given = new Map<number, Given>();
   readonly #spare: Readonly<Record<Kind, Map<number, Buffer[]>>> = {
     scattered: new Map(),
     contiguous: new Map(),
   };
   #sparePages = 0;
-  /** Pages that were taken away and came back have another frame. */
   readonly #moved = new Map<number, number>();
-  /** Called when memory is freed, and when contiguous memory is allocated for a device. */
+  /** Memory is freed, or contiguous memory allocated for a device. */
   onFree: (buffer: Buffer, given: Pick<Given, "kind" | "card">) => void = () => {};
   onContiguous: (buffer: Buffer, card: number) => void = () => {};
 
@@ -137,11 +130,10 @@ export class AddressMap {
   }
 
   /**
-   * Freed memory, with its old content; undefined without so many pages. A buffer that was freed in
-   * this size is preferred. Else, where much memory is spare or little is left, the front of the
-   * smallest larger one is taken, neighbours joined: programs that ask for ever new sizes would
-   * otherwise use up the DRAM.
-   * @param isQuiet whether no pending DMA write can still reach these frames.
+   * Freed memory, with its old content; undefined without so many pages. One freed in this size is preferred. Else,
+   * where much is spare or little is left, the front of the smallest larger one, neighbours joined: programs that ask
+   * for ever new sizes would use up the DRAM.
+   * @param isQuiet whether no pending DMA write can reach these frames.
    * @param card the card that contiguous memory is for.
    */
   takeSpare(
@@ -195,7 +187,7 @@ export class AddressMap {
     this.#spare[kind].set(count, spare);
   }
 
-  /** Frees the allocation at this address. @throws AddressFault where there is none. */
+  /** @throws AddressFault where nothing is allocated there. */
   free({ address }: Pick<Buffer, "address">): void {
     const given = this.#given.get(address);
     if (given === undefined) {
@@ -214,7 +206,7 @@ export class AddressMap {
     return buffer;
   }
 
-  /** Whole pages of zeroed DRAM. @throws OutOfMemory */
+  /** Whole pages, zeroed. @throws OutOfMemory */
   allocate(bytes: number): Buffer {
     const count = this.#pagesFor(bytes, { scattered: true });
     const first = this.#pagesUsed;
@@ -230,10 +222,7 @@ export class AddressMap {
     }, 0);
   }
 
-  /**
-   * Whole pages of zeroed DRAM on consecutive frames, for a card.
-   * @throws OutOfMemory
-   */
+  /** Whole pages, zeroed, on consecutive frames, for a card. @throws OutOfMemory */
   allocateContiguous(bytes: number, card = 0): Buffer {
     const count = this.#pagesFor(bytes, { scattered: false });
     this.#contiguousFrames += count;
@@ -246,12 +235,11 @@ export class AddressMap {
     }, card);
   }
 
-  /** @throws OutOfMemory where both kinds together exceed the DRAM. */
   #pagesFor(bytes: number, kind: { readonly scattered: boolean }): number {
     const count = pagesOf(bytes);
     const pages = this.#pagesUsed + (kind.scattered ? count : 0);
     const contiguous = this.#contiguousFrames + (kind.scattered ? 0 : count);
-    // A partly used group of scattered frames is not available for contiguous memory.
+    // A partly used group is not available for contiguous memory.
     const whole = contiguous === 0 ? pages : Math.ceil(pages / SHUFFLE_FRAMES) * SHUFFLE_FRAMES;
     if (!(bytes >= 0) || whole + contiguous > this.#frames) {
       const left = this.#frames * DRAM_PAGE_BYTES - this.allocatedBytes;
@@ -260,7 +248,7 @@ export class AddressMap {
     return count;
   }
 
-  /** The physical address of a virtual one. @throws AddressFault */
+  /** @throws AddressFault */
   physical(address: number): number {
     const inDram = address - VIRTUAL_DRAM_BASE;
     if (inDram >= 0 && inDram < this.#pagesUsed * DRAM_PAGE_BYTES) {
@@ -281,14 +269,12 @@ export class AddressMap {
     this.#moved.set((page - VIRTUAL_DRAM_BASE) / DRAM_PAGE_BYTES, frame);
   }
 
-  /** The frames of a buffer's pages as they are now. */
   framesOf({ address, pages }: Pick<Buffer, "address" | "pages">): readonly number[] {
     if (this.#moved.size === 0 || address < VIRTUAL_DRAM_BASE) return pages;
     const start = address - address % DRAM_PAGE_BYTES;
     return pages.map((_, i) => this.physical(start + i * DRAM_PAGE_BYTES));
   }
 
-  /** Lower bound of the bytes from `address` on that are physically consecutive. */
   run(address: number): number {
     if (address >= VIRTUAL_DRAM_BASE) return DRAM_PAGE_BYTES - address % DRAM_PAGE_BYTES;
     if (address >= VIRTUAL_CONTIGUOUS_BASE) {

@@ -1,8 +1,7 @@
 /**
  * The card's memory as cores reach it (Q-03, `store: device`): a window of the BAR. A store is
  * posted: each part within a line of 64 B is a message. A load is a message and its answer. The
- * card enforces the rules of Q-04. It knows programs by numbers, as by PASIDs, and answers a
- * refused access with an error message.
+ * card enforces Q-04: it knows programs by numbers, as by PASIDs, and refuses by an error message.
  */
 import { copyOf } from "../../../fabric/base/slab.ts";
 import type { AccessError, RegisterWrite } from "../../../fabric/wire/host_bus/pcie.ts";
@@ -21,7 +20,7 @@ export class CardMemory {
   refused = 0;
   readonly #guard: QueueGuard;
   readonly #programs: string[] = [];
-  /** Q-11: the newest pointer that the host has stored of each queue. */
+  /** Q-11: the newest pointer that the host has stored, by queue. */
   readonly #pointers = new Map<number, StampedPointer>();
 
   constructor(guard: QueueGuard) {
@@ -37,7 +36,7 @@ export class CardMemory {
     return known >= 0 ? known : this.#programs.push(program) - 1;
   }
 
-  /** The messages of a store. @throws AddressFault where it leaves the window. */
+  /** @throws AddressFault where it leaves the window. */
   store(address: number, bytes: Uint8Array, program: string): RegisterWrite[] {
     this.#check(address, bytes.length);
     const by = this.numberOf(program);
@@ -54,13 +53,11 @@ export class CardMemory {
     return messages;
   }
 
-  /** Counts a load. @throws AddressFault where it leaves the window. */
   load(address: number, length: number): void {
     this.#check(address, length);
     this.loads++;
   }
 
-  /** undefined where no pointer was stored. */
   pointerOf(queue: number): StampedPointer | undefined {
     return this.#pointers.get(queue);
   }

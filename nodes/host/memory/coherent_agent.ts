@@ -1,23 +1,22 @@
 /**
- * The host's agent on the coherent bus (C-01): what the root complex is to a PCIe card. It grants
- * the card ownership of lines, puts their bytes in the order of the link into the LLC or the iMC
- * (P-02), and reports each complete write; reads look at LLC and memory at once, as the card has
- * waited for its own writes (decision 5).
+ * The host's agent on the coherent bus (C-01), as the root complex is for PCIe. It grants ownership of lines, puts
+ * their bytes in the order of the link into the LLC or the iMC (P-02), and reports each complete write; reads look at
+ * LLC and memory at once, as the card has waited for its own writes (decision 5).
  *
  * States of a line in the LLC (C-05): `RdCur` changes none. `RdCode` leaves the line clean, as the
  * card's copy is in S; a core's store to it sends `SnpInv`, for whose answer a core's store buffer
  * would wait, not the core. A grant changes none either: until the bytes come a core finds the old
  * content, as if its access had come before. A write by flow 2 leaves M, one by flow 1 I.
  *
- * Buffers, places of a power failure and the way into memory are the IIO's (`iio.ts`), with the
- * agent's times: a byte that no core sees yet is lost here exactly where it is lost there.
+ * Buffers, places of a power failure and the way into memory are the IIO's (`iio.ts`), with the agent's times: a byte
+ * that no core sees yet is lost exactly where it is lost there.
  */
 import { assert, fail } from "../../../fabric/base/assert.ts";
 import { Fifo } from "../../../fabric/base/fifo.ts";
 import type { Time } from "../../../fabric/base/time.ts";
+import { LINE_BYTES } from "../../../fabric/base/cache_line.ts";
 import {
   type CoherentMessage,
-  LINE_BYTES,
   type LineRequest,
   linesOf,
   type LineWrite,
@@ -28,7 +27,6 @@ import type { Iio } from "./iio.ts";
 export interface AgentSink {
   send(message: CoherentMessage, afterPs: Time): void;
   reading(read: MemoryRead): void;
-  /** The card's bytes are about to be taken. */
   writing(address: number, data: Uint8Array<ArrayBuffer>): void;
   interrupt(vector: number): void;
   loaded(tag: number, data: Uint8Array<ArrayBuffer>): void;
@@ -38,7 +36,7 @@ interface Owed {
   readonly tag: number;
   readonly address: number;
   readonly lines: number;
-  /** The push writes nothing: it is complete as soon as all before it are. */
+  /** It writes nothing, so it is complete as soon as all before it are. */
   readonly isVoid: boolean;
 }
 
@@ -51,10 +49,10 @@ export class CoherentAgent {
   readonly #grantPs: Time;
   readonly #sink: AgentSink;
   readonly #owed = new Fifo<Owed>();
-  /** Pushes before this one are of a card that is gone: they get no answer. */
+  /** Pushes before this number are of a card that is gone: they get no answer. */
   #owedFrom = 0;
 
-  /** @param host.grantPs the time of a look into the LLC and the directory. */
+  /** @param host.grantPs time of a look into the LLC and the directory. */
   constructor(host: { readonly iio: Iio; readonly grantPs: Time; readonly sink: AgentSink }) {
     this.#iio = host.iio;
     this.#grantPs = host.grantPs;
@@ -119,7 +117,6 @@ export class CoherentAgent {
     if (!isTaken && this.#owed.length === 1) this.#completeVoid();
   }
 
-  /** The oldest write has reached the LLC or the iMC: the card is told. */
   complete(): void {
     const owed = this.#owed.peek();
     assert(owed !== undefined && !owed.isVoid, "A write is complete that the card has not pushed");
@@ -148,13 +145,11 @@ export class CoherentAgent {
     this.#sink.send({ kind: "coherent", op: "DataC", tag, address, state, data }, 0);
   }
 
-  /** The card is gone and waits for no answer. */
   reset(): void {
     this.#owedFrom = this.#owed.end;
   }
 }
 
-/** Converts messages of cores and of the snoop filter into the coherent bus's form. */
 export function coherentForm(message: PcieMessage): PcieMessage {
   switch (message.kind) {
     case "register-write": {

@@ -1,6 +1,6 @@
 /**
- * The record of bytes that became durable in one host's SCM, in order: the output of
- * `Node.takeDurable` and, with times, the input of a {@link MemoryLog}. Offsets are into SCM.
+ * Bytes that became durable in a host's SCM, in order: the output of `Node.takeDurable` and, with
+ * times, the input of a {@link MemoryLog}. Offsets are into SCM.
  */
 import type { DurableWrite } from "../../../fabric/node.ts";
 import type { Time } from "../../../fabric/base/time.ts";
@@ -11,13 +11,12 @@ import { overlay, type SparseBytes, type Stick } from "./sparse_bytes.ts";
 
 export interface RecordOptions {
   readonly log?: MemoryLog | undefined;
-  /** The effect of broken cells on bytes: the result is what survives. */
   readonly stick?: Stick | undefined;
 }
 
 export class DurableRecord {
   now: Time = 0;
-  /** Bytes in the IIOs that survive: they will overwrite earlier ones. */
+  /** Posted bytes in IIOs that survive: they will overwrite earlier bytes. */
   readonly #posted = [new PostedBytes()];
   readonly #scm: SparseBytes;
   readonly #log: MemoryLog | undefined;
@@ -30,12 +29,11 @@ export class DurableRecord {
     this.#stick = options.stick;
   }
 
-  /** Whether a log needs the time of every record. */
   get isLogged(): boolean {
     return this.#log !== undefined;
   }
 
-  /** Bytes become durable except where posted ones cover them. `data` must not change. */
+  /** Bytes under posted ones are not recorded. `data` must not change. */
   add(offset: number, data: Uint8Array, unit: number = SCM_ATOMIC_BYTES): void {
     if (!this.#hasPosted) return this.#add(offset, data, unit);
     let parts: DurableWrite[] = [{ offset, data }];
@@ -43,7 +41,6 @@ export class DurableRecord {
     for (const part of parts) this.#add(part.offset, part.data, unit);
   }
 
-  /** Overlays the posted bytes, IIO by IIO, on the memory bytes from `offset`. */
   overlayPosted(offset: number, bytes: Uint8Array): void {
     for (const posted of this.#posted) posted.overlay(offset, bytes);
   }
@@ -53,32 +50,29 @@ export class DurableRecord {
     return false;
   }
 
-  /** A posted write that survives as a whole arrives in an IIO, given by its number. */
+  /** The bytes survive as a whole. `stack` is the IIO's number. */
   addPosted(offset: number, data: Uint8Array, stack = 0): void {
     this.#add(offset, data, Infinity);
     while (this.#posted.length <= stack) this.#posted.push(new PostedBytes());
     this.#posted[stack]!.arrive({ offset, data });
   }
 
-  /** The next bytes of the oldest posted write of an IIO have reached memory. */
   postedLeft(offset: number, data: Uint8Array, stack = 0): void {
     this.#posted[stack]!.leave(data.length);
-    // Another IIO's bytes at the same place may have been recorded since; they are overwritten now.
+    // Another IIO's bytes may have been recorded there since; they are overwritten now.
     if (this.#posted.length > 1) this.add(offset, data);
   }
 
-  /** A dirty line becomes durable with all of its `data`, and clean. */
   addLine(line: number, data: Uint8Array): void {
     this.add(line, data, LINE_BYTES);
     this.clean(line);
   }
 
-  /** A line was changed in a place that does not survive. See {@link MemoryLog.dirty}. */
+  /** The line's place does not survive: see {@link MemoryLog.dirty}. */
   dirty(line: number, bytes: Uint8Array, words: number): void {
     this.#log?.dirty(this.now, line, this.#stick?.(line, bytes) ?? bytes, words);
   }
 
-  /** All bytes of the line have been recorded. */
   clean(line: number): void {
     this.#log?.clean(this.now, line);
   }
@@ -98,37 +92,30 @@ export class DurableRecord {
   }
 }
 
-/** Bit mask of the 8 B words that bytes `from` to `to` of a line touch; bit 0 is the first. */
+/** Words of 8 B that bytes `from` to `to` of a line touch; bit 0 is the first. */
 export function wordsOf(from: number, to: number): number {
   const first = Math.floor(from / SCM_ATOMIC_BYTES), end = Math.ceil(to / SCM_ATOMIC_BYTES);
   return (1 << end) - (1 << first);
 }
 
-/**
- * Posted writes in the IIO of a host whose IIO survives a power failure (domain `wsp`): they reach
- * memory in any case, after all earlier bytes.
- */
+/** `wsp`: posted bytes reach memory in any case, after all earlier bytes. */
 class PostedBytes {
-  /** Oldest first. */
   #writes: DurableWrite[] = [];
 
   get isEmpty(): boolean {
     return this.#writes.length === 0;
   }
 
-  /** `data` is kept and must not change. */
   arrive(write: DurableWrite): void {
     this.#writes.push(write);
   }
 
-  /** `length` bytes of the oldest write have reached memory. */
   leave(length: number): void {
     const { offset, data } = this.#writes[0]!;
     if (length === data.length) this.#writes.shift();
     else this.#writes[0] = { offset: offset + length, data: data.subarray(length) };
   }
 
-  /** The parts of a segment that no posted write will overwrite. */
   uncovered(segment: DurableWrite): DurableWrite[] {
     let parts = [segment];
     for (const write of this.#writes) {

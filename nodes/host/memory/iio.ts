@@ -1,11 +1,9 @@
 /**
- * Integrated I/O: the buffer of posted writes between a card's bus and memory, and the bus's ordering
- * rule (P-03). A write waits here, then drains piece by piece, into the LLC (flow 2) or the iMC
- * (flow 1): at that time its bytes become visible, and persistent.
+ * Integrated I/O: posted writes between a card's bus and memory, and the bus's ordering rule (P-03). A write drains
+ * piece by piece, into the LLC (flow 2) or the iMC (flow 1), where its bytes become visible, and persistent.
  *
- * A write's last piece is an event. Other pieces are events only where a program waits for their
- * bytes; else they are processed lazily, each with its own time, before any access ({@link
- * Iio.catchUp}).
+ * A write's last piece is an event, others only where a program waits for their bytes; else they are processed lazily,
+ * each with its own time, before any access ({@link Iio.catchUp}).
  *
  * Reads and interrupts must not pass earlier writes. Writes never wait for reads.
  */
@@ -29,8 +27,8 @@ import { SCM_ATOMIC_BYTES } from "./scm.ts";
 import { overlay } from "./sparse_bytes.ts";
 
 /**
- * P-02: the data flow of a DMA write. 1: bypasses the LLC into the iMC. 2: into the LLC. Only the
- * architecture `ddio+ns` evaluates the packet's NS bit.
+ * P-02. 1: past the LLC into the iMC. 2: into the LLC. Only the architecture `ddio+ns` evaluates
+ * the packet's NS bit.
  */
 export function flowOf(
   processor: { readonly architecture: Architecture; readonly ddio: boolean },
@@ -41,17 +39,14 @@ export function flowOf(
 }
 
 export interface IioSink {
-  /** A piece of a write is visible to cores and to later reads. */
   visible(address: number, length: number): void;
   isWatched(address: number, length: number): boolean;
-  /** A whole write has drained by `flow`. */
   written(write: MemoryWrite, flow: 1 | 2): void;
   complete(completion: Completion, read: MemoryRead): void;
   interrupt(vector: number): void;
   event(event: EventMessage["event"]): void;
-  /** The device keeps what it has just read there (H-23). */
+  /** H-23: by the device, which has read there. */
   tracked(address: number): void;
-  /** The device's answer to a core's load. */
   loaded(completion: Completion): void;
   refused(
     access: { readonly kind: string; readonly address: number; readonly length: number },
@@ -63,14 +58,12 @@ interface Write {
   readonly arrival: Time;
 }
 
-/** A read, interrupt, event or answer behind writes: it proceeds when `after` writes have left since power-on. */
 interface Follower {
   readonly message: MemoryRead | Interrupt | EventMessage | Completion;
   readonly translationPs: Time | undefined;
   readonly after: number;
 }
 
-/** A read without earlier writes; its data is sampled at `at`. */
 interface StartedRead {
   readonly message: MemoryRead;
   readonly refused: boolean;
@@ -82,14 +75,13 @@ export class Iio {
   readBytes = 0;
   writes = 0;
   writeBytes = 0;
-  /** Writes to unmapped addresses: dropped. */
+  /** Accesses to unmapped addresses, which are dropped. */
   badWrites = 0;
   badReads = 0;
   bytesMax = 0;
-  /** Pieces that had to wait for room in the write pending queue, and their total wait. */
   stalls = 0;
   stallPs = 0;
-  /** The arrival time of the write that has just left (see {@link IioSink.written}). */
+  /** Arrival of the write that has just left (see {@link IioSink.written}). */
   leftSince: Time = 0;
   readonly #plan: HostPlan;
   readonly #memory: MemorySystem;
@@ -99,14 +91,13 @@ export class Iio {
   readonly #stack: number;
   readonly #writes = new Fifo<Write>();
   readonly #followers = new Fifo<Follower>();
-  /** By `at`; equal times in order of arrival. */
   readonly #started: StartedRead[] = [];
   #arrived = 0;
   #left = 0;
   #buffered = 0;
   /**
-   * Bytes of the first write that have left, and the times at which its next and, at the earliest,
-   * its last piece leaves.
+   * The first write's bytes that have left, and when its next and, at the earliest, its last piece
+   * leaves.
    */
   #offset = 0;
   #drainAt: Time = NEVER;
@@ -139,7 +130,6 @@ export class Iio {
     this.#stack = host.stack ?? 0;
   }
 
-  /** Whether a pending write goes to one of these frames of DRAM. */
   isComing(frames: readonly number[]): boolean {
     if (this.#writes.length === 0) return false;
     const wanted = new Set(frames);
@@ -157,15 +147,11 @@ export class Iio {
     return read === undefined ? writeAt : Math.min(writeAt, read.at);
   }
 
-  /** When the next piece leaves, with or without an event. */
   get nextDurableAt(): Time {
     return this.#drainAt;
   }
 
-  /**
-   * When the next piece leaves without an event ({@link catchUp}); NEVER where the next piece is an
-   * event.
-   */
+  /** When the next piece leaves without an event; NEVER where it is an event. */
   get nextLazyAt(): Time {
     return this.#drainAt < this.#lastAt ? this.#drainAt : NEVER;
   }
@@ -176,12 +162,12 @@ export class Iio {
     return this.#sink.isWatched(address, data.length) ? this.#drainAt : this.#lastAt;
   }
 
-  /** Bytes that a power failure would lose here (P-05). */
+  /** P-05. */
   get bufferedBytes(): number {
     return this.#buffered;
   }
 
-  /** The bytes that wait here, by physical address, oldest first. No side effect. */
+  /** Physical addresses, oldest first. */
   pending(): { offset: number; data: Uint8Array }[] {
     const pending: { offset: number; data: Uint8Array }[] = [];
     for (let number = this.#writes.first; number < this.#writes.end; number++) {
@@ -192,10 +178,7 @@ export class Iio {
     return pending;
   }
 
-  /**
-   * A posted write arrives. @returns false where it writes nothing: {@link IioSink.written} will
-   * not be called.
-   */
+  /** @returns false where it writes nothing: {@link IioSink.written} will not be called. */
   write(message: MemoryWrite, now: Time): boolean {
     const { length } = message.data;
     this.writes++;
@@ -226,7 +209,7 @@ export class Iio {
     return translationPs;
   }
 
-  /** A read, an interrupt or an answer proceeds when every earlier write has left (P-03). */
+  /** The message proceeds behind every earlier write (P-03). */
   follow(message: MemoryRead | Interrupt | EventMessage | Completion, now: Time): void {
     // Translated on arrival: a page may be unmapped while the read waits.
     const translationPs = message.kind === "memory-read"
@@ -258,7 +241,7 @@ export class Iio {
   }
 
   /**
-   * Drains the pieces without an event whose time is before `before`. Called before each access to
+   * Drains pieces without an event whose time is before `before`; called before each access to
    * memory and to the durable record.
    */
   catchUp(before: Time): void {
@@ -291,7 +274,6 @@ export class Iio {
     this.#setDrain(this.#pieceAt(this.#drainAt + later * piecePs));
   }
 
-  /** Overlays the pending bytes of the first write on memory bytes from `address` on. */
   overlay(address: number, bytes: Uint8Array): void {
     const write = this.#writes.peek();
     if (write === undefined) return;
@@ -299,7 +281,7 @@ export class Iio {
     overlay(bytes, address, [{ offset, data: write.message.data.subarray(this.#offset) }]);
   }
 
-  /** The device is gone: its reads are dropped. Its writes remain pending. */
+  /** The device is gone. Writes remain. */
   dropReads(): void {
     this.#started.length = 0;
     const kept: Follower[] = [];
@@ -317,7 +299,7 @@ export class Iio {
       transferTime(this.#pieceBytes(message), iioBitsPerSecond);
   }
 
-  /** Pieces end on multiples of the drain size, so that no word is torn (P-41). */
+  /** Multiples of the drain size, so that no word is torn (P-41). */
   #pieceBytes(message: MemoryWrite): number {
     const { iioDrainBytes } = this.#plan.timing;
     const inPiece = (message.address + this.#offset) % iioDrainBytes;
@@ -337,7 +319,6 @@ export class Iio {
       transferTime(part, iioBitsPerSecond);
   }
 
-  /** @returns whether a piece has left; false where the iMC has no room. */
   #drain(now: Time): boolean {
     const { message } = this.#writes.peek()!;
     const length = this.#pieceBytes(message);
@@ -401,10 +382,6 @@ export class Iio {
     this.#started.splice(place, 0, { message, at, refused: translationPs === undefined });
   }
 
-  /**
-   * The host's latency of a read without earlier writes. The requests of a long read are served in
-   * parallel; the bus serialises their completions.
-   */
   #readPs({ address, length, noSnoop }: MemoryRead): Time {
     const { timing } = this.#plan;
     if (this.#memory.physical.memoryOf(address, length) === undefined) return timing.dmaReadLlcPs;

@@ -1,8 +1,7 @@
 /**
- * The I/O controllers of a host, one for each card: each has posted writes, reads behind them, and
- * tags of its own. Writes of one card do not wait for reads of another and are not flushed by them
- * (P-03 is a rule of one bus): a program that writes over one card and flushes over another has no
- * promise.
+ * A host's I/O controllers, one for each card, with posted writes, reads and tags of its own. One card's writes do not
+ * wait for reads of another and are not flushed by them (P-03 is a rule of one bus): a program that writes over one
+ * card and flushes over another has no promise.
  *
  * Source: Intel Xeon Scalable memory family, uncore performance monitoring reference, "IIO": a slot
  * of 16 lanes is a stack with buffers of its own, at its own stop of the mesh.
@@ -25,32 +24,28 @@ export class IioStacks {
     return this.#only?.nextAt ?? least(this.all, ({ nextAt }) => nextAt);
   }
 
-  /** When the next piece leaves any, with or without an event. */
   get nextDurableAt(): Time {
     return this.#only?.nextDurableAt ?? least(this.all, ({ nextDurableAt }) => nextDurableAt);
   }
 
-  /** Bytes that a power failure would lose in all of them (P-05). */
+  /** P-05. */
   get bufferedBytes(): number {
     return this.all.reduce((sum, { bufferedBytes }) => sum + bufferedBytes, 0);
   }
 
-  /** The bytes that wait, stack by stack, oldest first. */
   pending(): { offset: number; data: Uint8Array }[] {
     return this.all.flatMap((iio) => iio.pending());
   }
 
-  /** Whether a pending write of any card goes to one of these frames of DRAM. */
   isComing(frames: readonly number[]): boolean {
     return this.all.some((iio) => iio.isComing(frames));
   }
 
-  /** Overlays the pending bytes of each stack's first write on memory bytes from `address` on. */
   overlay(address: number, bytes: Uint8Array): void {
     for (const iio of this.all) iio.overlay(address, bytes);
   }
 
-  /** See {@link Iio.catchUp}. Pieces of all stacks drain in the order of memory. */
+  /** See {@link Iio.catchUp}. */
   catchUp(before: Time): void {
     if (this.#only !== undefined) return this.#only.catchUp(before);
     for (;;) {

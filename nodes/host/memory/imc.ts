@@ -1,15 +1,12 @@
 /**
- * Integrated memory controller: the write pending queue (WPQ) in front of one memory. A line of SCM
- * in the queue counts as persistent (P-01); the time at which it reaches the medium only determines
- * when the queue has room again.
+ * Integrated memory controller: the write pending queue (WPQ) in front of one memory. A line of SCM in the queue counts
+ * as persistent (P-01); when it reaches the medium only determines when the queue has room.
  *
- * DRAM and SCM have a queue each. A later write to a pending line is merged into it; lines of one
- * block of SCM's medium (256 B) that follow each other share a write of the medium. An evicted line
- * never waits for room: it goes past a full queue onto the medium, and delays what follows. The
- * write-back buffers of caches, in which it would wait, are not modelled.
+ * A later write to a pending line is merged; consecutive lines of one block of SCM's medium (256 B) share a write. An
+ * evicted line never waits for room: it goes past a full queue onto the medium, and delays what follows, as the
+ * write-back buffers of caches are not modelled.
  *
- * Draining needs no events: each line's completion time is known, and the line is moved at the next
- * access.
+ * Draining needs no events: completion times are known, and lines are moved at the next access.
  */
 import { assert, fail } from "../../../fabric/base/assert.ts";
 import { type Time, transferTime } from "../../../fabric/base/time.ts";
@@ -21,11 +18,9 @@ export interface ImcPlan {
   readonly medium: SparseBytes;
   readonly lines: number;
   readonly bitsPerSecond: number;
-  /** Bytes per write to the medium; consecutive lines of one block share a write. */
   readonly blockBytes: number;
-  /** Counts writes to the medium where lines are combined in front of it (SCM). */
   readonly buffer?: XpBuffer;
-  /** Observes lines that are taken, with the time at which each will be on the medium. */
+  /** The line is on the medium at `until`. */
   readonly onQueued?: ((at: Time, line: number, until: Time) => void) | undefined;
 }
 
@@ -33,7 +28,6 @@ export class Imc {
   accepted = 0;
   combined = 0;
   acceptedBytes = 0;
-  /** Evictions that bypassed the full queue. */
   overflows = 0;
   pendingMax = 0;
   readonly #medium: SparseBytes;
@@ -41,7 +35,6 @@ export class Imc {
   readonly #onQueued: ImcPlan["onQueued"];
   readonly #blockBytes: number;
   readonly #blockPs: Time;
-  /** A ring of pending lines, oldest at `head`; offsets are unique. */
   readonly #capacity: number;
   readonly #offsets: Float64Array;
   readonly #drainAt: Float64Array;
@@ -50,7 +43,6 @@ export class Imc {
   #head = 0;
   #count = 0;
   #now: Time = 0;
-  /** When the medium finishes its writes, and the block of its last write. */
   #busyUntil: Time = 0;
   #lastBlock = -1;
 
@@ -76,17 +68,18 @@ export class Imc {
     return this.#count;
   }
 
-  /** When the queue has room for `lines` more: not later than now if it has room. */
+  /** When there is room for `lines` more: not later than now if there is room already. */
   freeAt(lines: number): Time {
     if (lines > this.#capacity) fail(`${lines} lines can never fit a queue of ${this.#capacity}`);
-    // A line of the last written block may finish at the instant of its arrival.
     this.advance(this.#now);
     const excess = this.#count + lines - this.#capacity;
     if (excess <= 0) return this.#now;
     return this.#drainAt[(this.#head + excess - 1) % this.#capacity]!;
   }
 
-  /** Accepts bytes, merged into existing lines. The caller has called {@link freeAt}. */
+  /**
+   * Merges the bytes into pending lines, or queues new ones. The caller has called {@link freeAt}.
+   */
   accept(offset: number, bytes: Uint8Array): void {
     this.acceptedBytes += bytes.length;
     let done = 0;
@@ -101,8 +94,8 @@ export class Imc {
   }
 
   /**
-   * Takes a whole line from the LLC or a core's write-combining buffer, at once even if the queue
-   * is full: it then goes to the medium directly and delays later lines.
+   * A whole line from the LLC or a write-combining buffer, even if the queue is full: then it goes to the medium
+   * directly and delays later lines.
    * @param bytes the number of new bytes in the line.
    */
   acceptEvicted(offset: number, line: Uint8Array, bytes: number = LINE_BYTES): void {
@@ -118,7 +111,6 @@ export class Imc {
     this.#onQueued?.(this.#now, offset, this.#now);
   }
 
-  /** Fills `target` with the content from `offset`: pending lines first, then the medium. */
   read(offset: number, target: Uint8Array): void {
     this.#medium.read(offset, target);
     const end = offset + target.length;
@@ -146,10 +138,13 @@ export class Imc {
   }
 
   #slotOf(offset: number): number {
-    for (let i = 0; i < this.#count; i++) {
-      const slot = (this.#head + i) % this.#capacity;
-      if (this.#offsets[slot] === offset) return slot;
+    // Each line that leaves a cache asks: the ring's two parts, without a division for each place.
+    const offsets = this.#offsets, end = this.#head + this.#count;
+    const wrapped = end - this.#capacity;
+    for (let slot = this.#head; slot < Math.min(end, this.#capacity); slot++) {
+      if (offsets[slot] === offset) return slot;
     }
+    for (let slot = 0; slot < wrapped; slot++) if (offsets[slot] === offset) return slot;
     return -1;
   }
 
@@ -175,7 +170,6 @@ export class Imc {
     this.#onQueued?.(this.#now, offset, drainAt);
   }
 
-  /** @returns when the medium has written the line. */
   #occupy(offset: number): Time {
     this.#buffer?.take(offset);
     const block = Math.floor(offset / this.#blockBytes);

@@ -1,7 +1,6 @@
 /**
- * IOMMU: a device reaches only the pages that its driver has mapped for it. Each card has its own
- * domain. One IOTLB caches the translations of all cards; a miss costs a walk of the page table.
- * Devices use physical addresses here: the IOMMU adds isolation and its cost, not other addresses.
+ * IOMMU: a card, each with a domain of its own, reaches only pages that its driver has mapped. One IOTLB serves all; a
+ * miss costs a walk of the page table. Devices use physical addresses: the IOMMU adds isolation and cost.
  *
  * Source of both numbers: Neugebauer et al., SIGCOMM'18: an access that misses takes 227 to 294 ns
  * more, and misses begin where a window exceeds 256 KiB, 64 pages of 4 KiB.
@@ -10,20 +9,16 @@ import type { Time } from "../../../fabric/base/time.ts";
 import { DRAM_PAGE_BYTES, SCM_BASE } from "./address_map.ts";
 import { pagesOf } from "./page_table.ts";
 
-/** Exceeds every physical address: an entry is the page plus the card's number times this. */
 const DOMAIN_SPAN = 2 ** 48;
 
 export class Iommu {
   hits = 0;
   misses = 0;
-  /** Refused accesses to unmapped pages. */
   faults = 0;
   readonly #entries: number;
   readonly #missPs: Time;
   readonly #scmPageBytes: number;
-  /** How often each page is mapped for a card, by entry. */
   readonly #mapped = new Map<number, number>();
-  /** Cached entries, least recently used first. */
   readonly #iotlb = new Set<number>();
 
   constructor(options: {
@@ -36,7 +31,7 @@ export class Iommu {
     this.#scmPageBytes = options.scmPageBytes;
   }
 
-  /** A card may access these pages. A page that is mapped twice has to be unmapped twice. */
+  /** A page that is mapped twice has to be unmapped twice. */
   map(pages: readonly number[], card = 0): void {
     for (const page of pages) {
       const entry = card * DOMAIN_SPAN + page;
@@ -44,7 +39,6 @@ export class Iommu {
     }
   }
 
-  /** The card may not access these pages any more; the IOTLB drops them, too. */
   unmap(pages: readonly number[], card = 0): void {
     for (const page of pages) {
       const entry = card * DOMAIN_SPAN + page;
@@ -57,7 +51,9 @@ export class Iommu {
     }
   }
 
-  /** @returns how long the translation takes; undefined where the card's access is refused. */
+  /**
+   * @returns the time of the translation; undefined where the access is refused.
+   */
   translate(address: number, length: number, card = 0): Time | undefined {
     const pageBytes = address >= SCM_BASE ? this.#scmPageBytes : DRAM_PAGE_BYTES;
     let cost = 0;

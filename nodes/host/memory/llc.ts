@@ -1,20 +1,18 @@
 /**
  * Last-level cache: set-associative, lines of 64 B with their real bytes, LRU replacement or random
  * (real caches guarantee no order: campaigns randomise it). Cores may allocate in every way;
- * inbound DMA (DDIO) only in the first `ddioWays`, but a hit updates the line in place. Line
- * numbers cover DRAM, then SCM (see `memory_system.ts`). The functions at the end copy between
- * memory ranges and the cache; lines that are also adjacent in the cache are copied together.
+ * inbound DMA (DDIO) only in the first `ddioWays`, but a hit updates the line in place.
  */
 import { assert, fail } from "../../../fabric/base/assert.ts";
 import type { Rng } from "../../../fabric/base/rng.ts";
 
 export const LINE_BYTES = 64;
-/** Lines per presence counter, by which uncached ranges are found fast. */
+/** Lines of a presence counter, by which uncached ranges are found fast. */
 const GROUP_LINES = 64;
 
 export interface LineMemory {
   fetch(line: number, target: Uint8Array): void;
-  /** Takes an evicted dirty line. `bytes` is only valid during the call. */
+  /** The line is dirty; `bytes` is valid only during the call. */
   evict(line: number, bytes: Uint8Array): void;
 }
 
@@ -26,9 +24,8 @@ export interface LlcPlan {
 }
 
 /**
- * A slot is `set × ways + way`. All arrays have the full size but are zero until used, which costs
- * address space, not memory; the bytes are ordered by way first, so that consecutive lines share
- * pages.
+ * A slot is `set × ways + way`. Arrays have full size but are zero until used (address space, not
+ * memory); bytes are ordered by way first, so that consecutive lines share pages.
  */
 export class Llc {
   hits = 0;
@@ -67,7 +64,6 @@ export class Llc {
     this.#random = plan.random;
   }
 
-  /** The slot of the line; −1 where it is not cached. No side effect. */
   find(line: number): number {
     const tags = this.#tags;
     const first = (line % this.sets) * this.#ways;
@@ -76,7 +72,7 @@ export class Llc {
     return -1;
   }
 
-  /** True: no line of [from, to] is cached. False: unknown. */
+  /** @returns true where no line of [from, to] is cached, false where that is unknown. */
   isAbsent(from: number, to: number): boolean {
     const last = Math.floor(to / GROUP_LINES);
     for (let group = Math.floor(from / GROUP_LINES); group <= last; group++) {
@@ -96,8 +92,8 @@ export class Llc {
   }
 
   /**
-   * The slot of the line for an access: a hit, or allocated.
-   * @param mode `fill` false: the caller writes the whole line, so it is not fetched.
+   * The slot of a hit, or an allocated one. `mode.fill` false: the caller writes the whole line, so
+   * it is not fetched.
    */
   access(line: number, mode: { readonly by: "core" | "dma"; readonly fill: boolean }): number {
     let slot = this.find(line);
@@ -131,12 +127,11 @@ export class Llc {
     this.#dirty[slot] = 1;
   }
 
-  /** `clwb`: the line stays cached, equal to memory. */
   markClean(slot: number): void {
     this.#dirty[slot] = 0;
   }
 
-  /** Removes the line without a write-back: the caller has used its bytes. */
+  /** Nothing is written back: the caller has used the bytes. */
   remove(slot: number): void {
     const line = this.#tags[slot]! - 1;
     if (line < 0) fail(`Slot ${slot} of the LLC is empty already`);
@@ -164,19 +159,17 @@ export class Llc {
   }
 }
 
-/** An access of a core that needs the line's old bytes. */
 export const CORE_FILL = { by: "core", fill: true } as const;
 const CORE_WHOLE = { by: "core", fill: false } as const;
 const DMA_FILL = { by: "dma", fill: true } as const;
 const DMA_WHOLE = { by: "dma", fill: false } as const;
 
-/** A range that begins `inLine` bytes into a line. */
 export interface LineRange {
   readonly line: number;
   readonly inLine: number;
 }
 
-/** Writes `bytes` into the LLC, allocating their lines, which become dirty. */
+/** Allocates the lines, which become dirty. */
 export function writeIntoCache(
   llc: Llc,
   { line, inLine }: LineRange,
@@ -186,8 +179,8 @@ export function writeIntoCache(
   const whole = write.by === "core" ? CORE_WHOLE : DMA_WHOLE;
   const part = write.by === "core" ? CORE_FILL : DMA_FILL;
   let done = 0, next = line, skip = inLine;
-  // Bytes are copied together only while their lines are of different sets, so that none evicts
-  // another before its bytes are written.
+  // Only lines of different sets are copied together: none evicts another before its bytes are
+  // written.
   const most = (llc.sets - 2) * LINE_BYTES;
   let from = 0, start = 0, end = 0;
   while (done < bytes.length) {
@@ -212,12 +205,11 @@ export function writeIntoCache(
   if (done > from) llc.data.set(from === 0 ? bytes : bytes.subarray(from), start);
 }
 
-/** Overlays the range's dirty lines on the memory bytes in `data`. */
 export function overlayDirty(llc: Llc, { line: first, inLine }: LineRange, data: Uint8Array): void {
   const last = first + Math.floor((inLine + data.length - 1) / LINE_BYTES);
   if (llc.isAbsent(first, last)) return;
-  // `shift` maps a line's place in `data` to its place in the cache; lines before `done` are
-  // copied.
+  // `shift` is the distance from a line's place in `data` to that in the cache; lines before `done`
+  // are copied.
   let done = 0, end = 0, shift = 0;
   for (let line = first; line <= last; line++) {
     const slot = llc.find(line);

@@ -1,7 +1,7 @@
 /**
- * What a power failure now would lose of a host's SCM: bytes on their way to the iMC, by place, and
- * how many of them differ from what survives. It changes nothing, unlike a DMA or a load, which
- * drain buffers. A {@link MemoryLog} tells the effect of a failure at another instant.
+ * Loss of a host's SCM by a power failure now: bytes on their way to the iMC, by place, and how
+ * many of them differ from what survives. It changes nothing, unlike a DMA or a load, which drain
+ * buffers.
  */
 import {
   type HostLoss,
@@ -17,7 +17,6 @@ import { LINE_BYTES, overlayDirty } from "./llc.ts";
 import type { MemorySystem } from "./memory_system.ts";
 import { overlay } from "./sparse_bytes.ts";
 
-/** Bytes compared at a time, which bounds the memory for it. */
 const COMPARED_AT_ONCE = 1 << 20;
 
 export function lossOf(
@@ -46,7 +45,6 @@ export function lossOf(
   };
 }
 
-/** Offsets into SCM: negative for DRAM. */
 function rangeOf(place: LossPlace, address: number, length: number): LossRange {
   const from = address - SCM_BASE;
   return { place, from, to: from + length };
@@ -66,7 +64,6 @@ function sum(ranges: readonly LossRange[]): number {
   return ranges.reduce((bytes, { from, to }) => bytes + to - from, 0);
 }
 
-/** Bytes of the range whose newest content differs from the content that survives. */
 function changed(
   { from, to }: LossRange,
   { memory, iio }: { readonly memory: MemorySystem; readonly iio: IioStacks },

@@ -1,9 +1,8 @@
 /**
- * LLC, memory controllers, DRAM and SCM of one host as one coherent memory (P-01), and the record
- * of durable bytes. All calls happen at the time set by {@link MemorySystem.advance}; they return
- * their cost in ps, for which the caller waits.
+ * LLC, memory controllers, DRAM and SCM of one host as one coherent memory (P-01), and the record of durable bytes.
+ * Calls happen at the time set by {@link MemorySystem.advance}; they return their cost in ps, for which the caller waits.
  *
- * Addresses are physical. Internally, memory is numbered in lines: DRAM's first, then SCM's.
+ * Addresses are physical. Memory is numbered in lines: DRAM's first, then SCM's.
  */
 import { assert } from "../../../fabric/base/assert.ts";
 import type { HostPlan } from "../../../fabric/rack/plan/plan.ts";
@@ -23,22 +22,21 @@ import { type ImageReader, overlay } from "./sparse_bytes.ts";
 import { WriteCombining } from "./write_combining.ts";
 
 /**
- * Number of a core's line fill buffers (Intel optimisation manual, Skylake server): that many
- * misses of one access overlap, so that later lines cost a share of the first's latency.
+ * Intel optimisation manual, Skylake server: so many misses of one access of a core overlap, and
+ * later lines cost a share of the first's latency.
  */
 const LINE_FILL_BUFFERS = 10;
 
 export interface MemoryOptions {
-  /** Observes SCM. Has no effect on the run. */
   readonly log?: MemoryLog | undefined;
-  /** Whether a line of DRAM is in memory that is plugged into the node (Q-03). */
+  /** Whether a line of DRAM is in memory plugged into the node (Q-03). */
   readonly isPlugged?: (address: number) => boolean;
   readonly random?: Rng | undefined;
 }
 
 export class MemorySystem {
   readonly llc: Llc;
-  /** The bytes that each core is currently streaming and for which the iMC has no room yet. */
+  /** Bytes for which the iMC has no room yet. */
   readonly streams = new Map<object, { readonly offset: number; readonly data: Uint8Array }>();
   readonly physical: PhysicalMemory;
   readonly combining: WriteCombining;
@@ -46,7 +44,6 @@ export class MemorySystem {
   readonly foreign = new ForeignPages();
   /** Called when a core has changed bytes, in the cache or in a write-combining buffer. */
   onStored: (address: number, length: number) => void = () => {};
-  /** Lines of plugged memory that cores and the device have loaded. */
   pluggedLoads = 0;
   readonly #isPlugged: ((address: number) => boolean) | undefined;
   readonly #plan: HostPlan;
@@ -87,13 +84,12 @@ export class MemorySystem {
     });
   }
 
-  /** Sets the current time, before any other call at that time. */
   advance(now: Time): void {
     this.durable.now = now;
     this.physical.advance(now);
   }
 
-  /** A core's load of consecutive bytes into `target`. @returns its cost. */
+  /** @returns the cost. */
   load(address: number, target: Uint8Array): Time {
     this.combining.drain(address, target.length);
     const { timing } = this.#plan;
@@ -119,7 +115,7 @@ export class MemorySystem {
     return cost;
   }
 
-  /** A core's store of consecutive bytes: visible at once, volatile under `adr`. @returns its cost. */
+  /** The bytes are visible at once, but volatile under `adr`. @returns the cost. */
   store(address: number, bytes: Uint8Array): Time {
     this.#writeCache(address, bytes, "core");
     this.onStored(address, bytes.length);
@@ -131,21 +127,19 @@ export class MemorySystem {
     return bytes.length === 0 ? 0 : (last - first + 1) * this.#plan.timing.storePs;
   }
 
-  /** A posted write has arrived in the IIO; {@link postedLeft} reports its progress. */
   postedArrived(address: number, bytes: Uint8Array, stack = 0): void {
     if (this.#postedSurvives && address >= SCM_BASE) {
       this.durable.addPosted(address - SCM_BASE, bytes, stack);
     }
   }
 
-  /** The next bytes of the oldest posted write of an IIO have been written to `address`. */
   postedLeft(address: number, bytes: Uint8Array, stack = 0): void {
     if (this.#postedSurvives && address >= SCM_BASE) {
       this.durable.postedLeft(address - SCM_BASE, bytes, stack);
     }
   }
 
-  /** Flow 2: a DMA write into the LLC (P-02, P-04). `bytes` must not change afterwards. */
+  /** Flow 2 (P-02, P-04). `bytes` must not change afterwards. */
   dmaWriteCache(address: number, bytes: Uint8Array): void {
     this.foreign.write(address, bytes);
     this.#writeCache(address, bytes, "dma");
@@ -153,8 +147,8 @@ export class MemorySystem {
   }
 
   /**
-   * Flow 1, and non-temporal stores: bytes for the iMC, which has room (see {@link freeAt}). A copy
-   * of the line in the LLC is merged and evicted. `bytes` must not change afterwards.
+   * Flow 1, and non-temporal stores, for which the iMC has room (see {@link freeAt}); the LLC's
+   * copy is merged and evicted. `bytes` must not change afterwards.
    */
   writeThrough(address: number, bytes: Uint8Array): void {
     this.foreign.write(address, bytes);
@@ -189,7 +183,7 @@ export class MemorySystem {
     return count;
   }
 
-  /** `clwb`: dirty lines of the range go to the iMC, which has room, and stay cached as clean. */
+  /** `clwb`: dirty lines go to the iMC, which has room, and stay cached as clean. */
   writeBackRange(address: number, length: number): void {
     const [first, last] = this.#linesOf(address, length);
     for (let line = first; line <= last; line++) {
@@ -207,8 +201,8 @@ export class MemorySystem {
   }
 
   /**
-   * A dirty line goes to the iMC, as an evicted one does, and stays cached as clean: a snoop's write-back (C-05). It
-   * passes a full queue: see {@link Imc.acceptEvicted}.
+   * A snoop's write-back (C-05): the line stays cached as clean. It passes a full queue: see {@link
+   * Imc.acceptEvicted}.
    */
   cleanLine(address: number): void {
     const line = this.physical.lineOf(address), slot = this.llc.find(line);
@@ -217,16 +211,13 @@ export class MemorySystem {
     this.llc.markClean(slot);
   }
 
-  /**
-   * Removes a line from the LLC; a dirty line's bytes are lost unless they were written back
-   * before.
-   */
+  /** Its bytes are lost unless written back before. */
   dropLine(address: number): void {
     const slot = this.llc.find(this.physical.lineOf(address));
     if (slot >= 0) this.llc.remove(slot);
   }
 
-  /** When the iMC has room for the lines of the range: not later than now if it has room. */
+  /** When the iMC has room for the range: not later than now if there is. */
   freeAt(address: number, length: number): Time {
     const lines = Math.floor((address + length - 1) / LINE_BYTES) -
       Math.floor(address / LINE_BYTES) + 1;
@@ -253,10 +244,7 @@ export class MemorySystem {
     return data;
   }
 
-  /**
-   * The newest bytes of the range in this host's cores and caches, including those that a core is
-   * streaming. No side effect.
-   */
+  /** Newest bytes in cores and caches, including those being streamed. */
   peek(address: number, length: number): Uint8Array<ArrayBuffer> {
     const data = new Uint8Array(length);
     if (length === 0) return data;
@@ -268,12 +256,12 @@ export class MemorySystem {
     return data;
   }
 
-  /** Non-temporal stores that no iMC has, by physical address. No side effect. */
+  /** Non-temporal stores that no iMC has yet, by physical address. */
   combined(): { readonly offset: number; readonly data: Uint8Array }[] {
     return [...this.combining.pending(), ...this.streams.values()];
   }
 
-  /** Additional time of a DMA read from plugged memory, compared with DRAM; 0 for other memory. */
+  /** The additional cost of a read of plugged memory, compared with DRAM; 0 for other memory. */
   dmaReadPluggedPs(address: number): Time {
     if (this.#isPlugged?.(address) !== true) return 0;
     this.pluggedLoads++;
@@ -281,7 +269,6 @@ export class MemorySystem {
     return pluggedLoadPs - dramLoadPs;
   }
 
-  /** The place of the first byte of a DMA read, on which its latency depends. */
   dmaReadPlace(address: number, noSnoop: boolean): "llc" | Memory {
     if (this.foreign.has(address)) this.#seeStores(address);
     if (!noSnoop && this.llc.find(this.physical.lineOf(address)) >= 0) return "llc";
@@ -302,8 +289,8 @@ export class MemorySystem {
   }
 
   /**
-   * The state of the LLC's copy of a line (C-05), as the one cache of all cores: M, E, or I for
-   * none. The snoop filter knows whether the card also has a copy in S.
+   * State of the LLC's copy (C-05), as the one cache of all cores; I: none. The snoop filter knows
+   * whether the card has a copy in S.
    */
   lineState(address: number): "M" | "E" | "I" {
     const slot = this.llc.find(this.physical.lineOf(address));
@@ -311,10 +298,7 @@ export class MemorySystem {
     return this.llc.isDirty(slot) ? "M" : "E";
   }
 
-  /**
-   * The card gets a copy of these lines: dirty lines are written to memory, so that both are equal
-   * (C-05).
-   */
+  /** The card gets a copy, so dirty lines are written to memory (C-05). */
   share(address: number, length: number): void {
     this.combining.drain(address, length);
     const [first, last] = this.#linesOf(address, length);
@@ -340,13 +324,12 @@ export class MemorySystem {
     if (this.durable.isLogged) this.#logDirty(address, bytes.length, by);
   }
 
-  /** Reports the lines that a write has left in the LLC to the log. */
   #logDirty(address: number, length: number, by: "core" | "dma"): void {
     if (address < SCM_BASE || this.#llcSurvives) return;
     const end = address + length;
     for (let at = address - address % LINE_BYTES; at < end; at += LINE_BYTES) {
       const slot = this.llc.find(this.physical.lineOf(at));
-      // In a write larger than a set, later lines evict earlier ones, which are durable then.
+      // Later lines of a write larger than a set evict earlier ones, which are durable then.
       if (slot < 0) continue;
       const from = Math.max(0, address - at), to = Math.min(LINE_BYTES, end - at);
       this.durable.dirty(
@@ -357,7 +340,6 @@ export class MemorySystem {
     }
   }
 
-  /** Bytes of one line for the iMC, merged with the LLC's copy of the line. */
   #mergeThrough(address: number, bytes: Uint8Array, imc: Imc): void {
     const scm = address >= SCM_BASE;
     const base = scm ? SCM_BASE : 0;
@@ -376,7 +358,7 @@ export class MemorySystem {
     if (scm) this.durable.addLine(address - inLine - SCM_BASE, copyOf(this.#line));
   }
 
-  /** A dirty line that the LLC evicts: under `adr` it becomes persistent now (P-04). */
+  /** P-04: under `adr` the evicted line becomes persistent now. */
   #writeBack(line: number, bytes: Uint8Array): void {
     const address = this.physical.addressOf(line);
     if (address < SCM_BASE) {
@@ -397,7 +379,7 @@ export class MemorySystem {
 
   /** `data` must not change until it is taken. */
   #record(address: number, data: Uint8Array): void {
-    // Where a core's stores survive at once, a device's write is atomic already: see {@link
+    // A device's write is atomic already where a core's stores survive at once: see {@link
     // postedArrived}.
     const unit = this.#combiningSurvives ? IN_ORDER : SCM_ATOMIC_BYTES;
     this.durable.add(address - SCM_BASE, data, unit);

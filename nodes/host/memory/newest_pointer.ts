@@ -1,7 +1,6 @@
 /**
- * For the counter of stale pointers (Q-10, Q-11): the newest pointer of a queue that the host had
- * stored when its doorbell rang. It is read from memory as the cores see it, so that the count does
- * not depend on a driver or a card.
+ * A queue's newest stored pointer when its doorbell rings, for the counter of stale pointers (Q-10,
+ * Q-11): read as cores see it, independently of driver and card.
  */
 import {
   decodeDoorbell,
@@ -13,10 +12,7 @@ import type { CardMemory } from "./card_memory.ts";
 import type { MemorySystem } from "./memory_system.ts";
 import type { QueueGuard } from "./queue_guard.ts";
 
-/**
- * The newest pointer of a queue whose doorbell is leaving now. Undefined for other registers, and
- * for a doorbell with the pointer.
- */
+/** @returns undefined for other registers, and for a doorbell with the pointer. */
 export function newestPointer(
   { memory, guard, cardMemory }: {
     readonly memory: MemorySystem;

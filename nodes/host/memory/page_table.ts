@@ -1,8 +1,7 @@
 /**
- * Which pages of programs' memory are in DRAM: all, unless memory is allocated when it is first
- * touched (`pin: false`) or pages were taken away. A page that comes back gets the frame that was
- * given up last, so that a stale translation shows another page's bytes. SCM is mapped directly
- * (DAX): its pages are always there.
+ * Pages in DRAM: all, unless memory is allocated when first touched (`pin: false`) or pages were
+ * taken away. A page that comes back gets the frame that was given up last, so that a stale
+ * translation shows another page's bytes. SCM is mapped directly (DAX): its pages are always there.
  */
 import { assert } from "../../../fabric/base/assert.ts";
 import type { Time } from "../../../fabric/base/time.ts";
@@ -10,7 +9,6 @@ import type { HostTiming } from "../../../fabric/rack/plan/plan.ts";
 import { type AddressMap, type Buffer, DRAM_PAGE_BYTES, VIRTUAL_DRAM_BASE } from "./address_map.ts";
 import type { MemorySystem } from "./memory_system.ts";
 
-/** The content of a page that is away: never written, zeros, or kept bytes. */
 type Content = "untouched" | "zeros" | Uint8Array<ArrayBuffer>;
 
 export class PageTable {
@@ -21,7 +19,6 @@ export class PageTable {
   readonly #memory: MemorySystem;
   readonly #timing: HostTiming;
   readonly #away = new Map<number, Content>();
-  /** Free frames: the last one is used first. */
   readonly #frames: number[] = [];
 
   constructor(map: AddressMap, memory: MemorySystem, timing: HostTiming) {
@@ -34,7 +31,6 @@ export class PageTable {
     return this.#away.size > 0;
   }
 
-  /** Leaves memory without frames until a core touches it. */
   leaveUntouched({ address, length }: Buffer): void {
     for (const page of pagesOf(address, length)) this.#away.set(page, "untouched");
   }
@@ -44,8 +40,8 @@ export class PageTable {
   }
 
   /**
-   * Brings in the pages that a core or the driver is about to access. @returns the cost.
-   * @param minorPs cost of each page without kept bytes.
+   * Brings pages in before an access of a core or the driver. @returns the cost. @param minorPs
+   * cost of each page without kept bytes.
    */
   touch(address: number, length: number, minorPs: Time = this.#timing.minorFaultPs): Time {
     if (this.#away.size === 0 || address < VIRTUAL_DRAM_BASE) return 0;
@@ -59,7 +55,7 @@ export class PageTable {
     return this.#map.physical(page);
   }
 
-  /** The page gives up its frame. Its bytes are kept, or the next access finds zeros. */
+  /** The page's bytes are kept, or the next access finds zeros. */
   takeAway(page: number, keep: boolean): void {
     const frame = this.frameOf(page);
     const bytes = new Uint8Array(DRAM_PAGE_BYTES);
@@ -89,7 +85,6 @@ export class PageTable {
     return cost + (isKept ? this.#timing.majorFaultPs : minorPs);
   }
 
-  /** The memory was freed: kept bytes of its pages are dropped. */
   forget({ address, length }: Buffer): void {
     if (this.#away.size === 0) return;
     for (const page of pagesOf(address, length)) {
@@ -102,7 +97,6 @@ function pageOf(address: number, pageBytes = DRAM_PAGE_BYTES): number {
   return address - address % pageBytes;
 }
 
-/** Addresses of the pages of a range. */
 export function* pagesOf(
   address: number,
   length: number,

@@ -1,6 +1,6 @@
 /**
- * DRAM and SCM of one host behind their controllers, by physical address: the memory without the
- * caches. Lines are numbered: DRAM's first, then SCM's.
+ * DRAM and SCM behind their controllers, by physical address, without the caches. Lines are
+ * numbered: DRAM's first, then SCM's.
  */
 import type { HostPlan } from "../../../fabric/rack/plan/plan.ts";
 import type { Time } from "../../../fabric/base/time.ts";
@@ -58,7 +58,7 @@ export class PhysicalMemory {
     this.scmImc.advance(now);
   }
 
-  /** The memory that contains the whole range; undefined where none does. */
+  /** @returns undefined for a range in neither. */
   memoryOf(address: number, length: number): Memory | undefined {
     const { dramBytes, scmBytes } = this.#plan;
     if (address >= 0 && address + length <= dramBytes) return "dram";
@@ -87,7 +87,6 @@ export class PhysicalMemory {
   }
 }
 
-/** The offset of an address in its memory. */
 export function offsetOf(address: number): number {
   return address >= SCM_BASE ? address - SCM_BASE : address;
 }

@@ -1,8 +1,7 @@
 /**
- * The access rules of queue information (Q-04), enforced on every write to its memory, by cores and
- * by the device. The guard learns the places, and the holders of locks of space 2, from the
- * commands that the RNIC has granted, by message or through a memory location. An access that
- * breaks a rule writes nothing.
+ * Q-04, enforced on every write to queue information, by cores and the device. Places, and holders
+ * of locks of space 2, are learnt from granted commands. An access that breaks a rule writes
+ * nothing.
  */
 import { assert } from "../../../fabric/base/assert.ts";
 import type { RnicCommand, RnicReply } from "../../../fabric/wire/host_bus/rnic_command.ts";
@@ -29,23 +28,20 @@ export class QueueGuard {
   #bases: SpaceBases = { space1: 0, space2: 0, space3: 0 };
   #queues = 0;
   #ranges: ReturnType<typeof storeRanges> = [];
-  /** All queue information lies within these physical addresses. */
   #from = 0;
   #end = 0;
-  /** The program that may store into a queue's space 2, until the RNIC takes the lock back. */
+  /** The program that may store into space 2, until the RNIC takes the lock back. */
   readonly #holders = new Map<number, { readonly program: string; readonly until: Time }>();
-  /** By the memory location of the answer: the program that has asked for a queue's lock. */
+  /** Requests for locks, by the address of the answer. */
   readonly #asked = new Map<number, { readonly program: string; readonly queue: number }>();
-  /** Commands without a reply yet, by id, whose reply changes the guarded ranges or locks. */
+  /** Commands whose reply is missing and will change guarded ranges or locks. */
   readonly #sent = new Map<number, { readonly program: string; readonly command: RnicCommand }>();
 
   constructor(store: StoreLayout) {
     this.#store = store;
   }
 
-  /**
-   * A program is about to send a command: it releases its lock, or names the place of the answer.
-   */
+  /** A program releases its lock, or names the place of the answer. */
   sends(command: RnicCommand, program: string): void {
     if (command.op === "unlock-space2") this.#holders.delete(command.queue);
     if (command.op !== "lock-space2" || command.answerAt === undefined) return;
@@ -57,7 +53,7 @@ export class QueueGuard {
     if (op === "init" || op === "lock-space2") this.#sent.set(id, { program, command });
   }
 
-  /** The RNIC's reply takes effect on arrival, not when its program resumes. */
+  /** The reply takes effect on arrival, not when its program resumes. */
   answered(id: number, reply: RnicReply): void {
     const sent = this.#sent.get(id);
     if (sent === undefined) return;
@@ -79,7 +75,6 @@ export class QueueGuard {
     }
   }
 
-  /** The RNIC is gone: no reply will come. */
   disconnected(): void {
     this.#sent.clear();
   }
@@ -89,14 +84,12 @@ export class QueueGuard {
     return this.#ranges.some(({ from, end }) => address >= from && address < end);
   }
 
-  /** Quick test by the bounds of all queue information. */
   mayTouch(address: number, length: number): boolean {
     return address < this.#end && address + length > this.#from;
   }
 
   /**
-   * The place of a queue's newest pointer and of the time behind it (Q-08); undefined for an
-   * unknown queue.
+   * The place includes the time behind the pointer (Q-08). @returns undefined for an unknown queue.
    */
   pointerPlace(queue: number): { readonly address: number; readonly length: number } | undefined {
     if (queue >= this.#queues) return undefined;
@@ -105,7 +98,6 @@ export class QueueGuard {
     return { address, length: stamp + fieldBytes("stamp") - hostPointer };
   }
 
-  /** The pointer in bytes of {@link pointerPlace}. */
   pointerIn(bytes: Uint8Array): StampedPointer {
     const { hostPointer, stamp } = this.#store.offsets;
     return {
@@ -114,7 +106,7 @@ export class QueueGuard {
     };
   }
 
-  /** A core is about to store for a program. @throws AddressFault where a rule forbids it. */
+  /** @throws AddressFault where a rule forbids it. */
   checkStore(
     address: number,
     length: number,
@@ -131,9 +123,8 @@ export class QueueGuard {
   }
 
   /**
-   * A write of the device has arrived. Into space 3 it may write only a pointer of its own. A write
-   * of a whole entry of space 1 or 2 ends the queue's lock: the queue was destroyed or created, or
-   * the RNIC has taken the lock back.
+   * The device may write only a pointer of its own into space 3. A whole entry of space 1 or 2 ends
+   * the queue's lock: the queue was destroyed or created, or the RNIC has taken the lock back.
    */
   checkDevice(address: number, data: Uint8Array): void {
     if (this.#asked.size > 0) this.#takeAnswer(address, data);
@@ -151,7 +142,7 @@ export class QueueGuard {
     }
   }
 
-  /** The asker holds the lock from the moment at which the answer is in memory. */
+  /** The lock is held once the answer is in memory. */
   #takeAnswer(address: number, data: Uint8Array): void {
     const asked = this.#asked.get(address);
     if (asked === undefined || data.length !== LOCK_ANSWER_BYTES) return;

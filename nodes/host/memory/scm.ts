@@ -1,22 +1,21 @@
 /**
- * Storage-class memory: the medium behind the iMC. Its content survives power failures (P-05); a
- * host process receives the content of its earlier life as an image, and outputs durable bytes by
- * `Node.takeDurable` (`scm_file.ts` stores them). A stuck cell (`HostPlan.stuckBits`, V-08) holds
- * its value against every write, and in the image.
+ * The medium behind the iMC. Its content survives power failures (P-05): a host process receives
+ * the content of its earlier life as an image, and outputs durable bytes by `Node.takeDurable`. A
+ * stuck cell (`HostPlan.stuckBits`, V-08) holds its value against every write, and in the image.
  */
 import type { StuckBit } from "../../../fabric/rack/plan/plan.ts";
 import type { Stick } from "./sparse_bytes.ts";
 
 /**
- * The medium writes 256 B at once; its interface is 64 B wide, so consecutive lines of one block
- * are one write to the medium (Yang et al., FAST'20, §2.1).
+ * One write to the medium; the interface is 64 B wide, so consecutive lines of a block share it
+ * (Yang et al., FAST'20, §2.1).
  */
 export const SCM_BLOCK_BYTES = 256;
 
-/** Writes to persistent memory are atomic at this size (P-41). */
+/** P-41. */
 export const SCM_ATOMIC_BYTES = 8;
 
-/** @returns the effect of broken cells on bytes; undefined without such cells (V-08). */
+/** @returns undefined without broken cells (V-08). */
 export function stickTo(cells: readonly StuckBit[] = []): Stick | undefined {
   if (cells.length === 0) return undefined;
   const sorted = [...cells].sort((x, y) => x.offset - y.offset);

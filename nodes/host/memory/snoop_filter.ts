@@ -1,27 +1,23 @@
 /**
- * Lines of which the card keeps copies (H-23): when a core changes one, the card is told. The message is
- * posted: no core waits for it, so that a core's store may fall between a copy's use and the write of its
- * result, as it may between an atomic's DMA read and write (IBV_ATOMIC_HCA).
+ * Lines of which the card keeps copies (H-23): when a core changes one, the card is told. The message is posted: a
+ * core's store may fall between a copy's use and the write of its result, as between an atomic's DMA read and write
+ * (IBV_ATOMIC_HCA).
  *
  * [choice] Plain PCIe has nothing of the kind. The coherent way is CXL.cache's, where the store waits for the
  * answer to the snoop.
  */
 import { LINE_BYTES } from "./llc.ts";
 
-/** A full snoop filter evicts its oldest line and invalidates the card's copy. */
 const LINES = 64;
 
 export class SnoopFilter {
-  /** Physical addresses of lines, oldest first. */
   readonly #lines = new Set<number>();
   readonly #invalidate: (line: number) => void;
 
-  /** @param invalidate called when the card's copy of the line becomes invalid. */
   constructor(invalidate: (line: number) => void) {
     this.#invalidate = invalidate;
   }
 
-  /** The card has read bytes of this line and keeps them. */
   track(address: number): void {
     const line = address - address % LINE_BYTES;
     this.#lines.delete(line);
@@ -42,7 +38,6 @@ export class SnoopFilter {
     }
   }
 
-  /** The card has lost its power, and its copies. */
   clear(): void {
     this.#lines.clear();
   }

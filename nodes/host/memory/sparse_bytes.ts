@@ -1,22 +1,14 @@
-/**
- * A memory of any size that allocates only the used chunks, at their first write. Unwritten bytes
- * read as the initial image, or as zeros.
- */
+/** Allocates chunks at their first write. Unwritten bytes are the initial image's, or zeros. */
 import { assert, fail } from "../../../fabric/base/assert.ts";
 
-/** Granularity of allocation, and of reads from the image. */
 export const CHUNK_BYTES = 64 * 1024;
 
-/** Initial content: exactly `length` bytes from `offset`. Called once for each chunk. */
+/** Initial content: exactly `length` bytes. Called once for each chunk. */
 export type ImageReader = (offset: number, length: number) => Uint8Array;
 
-/**
- * The effect of broken cells on bytes at an offset: the same array where no cell is broken, else a
- * copy.
- */
+/** The effect of broken cells on bytes: the same array where no cell is broken, else a copy. */
 export type Stick = (offset: number, bytes: Uint8Array) => Uint8Array;
 
-/** Placeholder for every zero chunk that was not written yet. */
 const ZEROS = new Uint8Array(CHUNK_BYTES);
 
 export class SparseBytes {
@@ -24,7 +16,6 @@ export class SparseBytes {
   readonly #chunks = new Map<number, Uint8Array>();
   readonly #image: ImageReader | undefined;
   readonly #stick: Stick | undefined;
-  /** The chunk of the last access: the next access is usually near. */
   #lastIndex = -1;
   #last: Uint8Array = ZEROS;
 
@@ -67,9 +58,8 @@ export class SparseBytes {
   }
 
   /**
-   * Reads the chunks of the range from the image now. A caller that is about to change the image's
-   * source (the SCM file, at output commit) must call this first, or a later read would return
-   * future bytes.
+   * Reads the range's chunks from the image. Required before the image's source changes (the SCM
+   * file, at output commit): a later read would return future bytes.
    */
   touch(offset: number, length: number): void {
     if (length === 0) return;
@@ -121,7 +111,6 @@ export class SparseBytes {
   }
 }
 
-/** Copies the parts of `segments` that overlap the bytes from `offset` over them, in order. */
 export function overlay(
   bytes: Uint8Array,
   offset: number,

@@ -1,11 +1,9 @@
 /**
- * The cores' write-combining buffers: non-temporal stores wait in them to go to memory as whole
- * lines, bypassing the cache. A buffer drains when another line needs it, at `sfence` and, in this
- * model, before any other access to its line: a real buffer stays invisible to other cores and
- * devices until it drains; here no read is stale. Until then only the buffer has its bytes; the LLC
- * evicts the line before the store. (A processor may also merge them: the same words at another
- * time.) A buffer that makes room goes past a full queue like an evicted line; the fence waits for
- * it.
+ * The cores' write-combining buffers: non-temporal stores go to memory as whole lines, past the
+ * cache. A buffer drains when another line needs it, at `sfence` and, in this model, before any
+ * other access to its line: a real buffer stays invisible to other cores and devices until it
+ * drains; here no read is stale. The LLC evicts the line before the store. A buffer that makes room
+ * goes past a full queue like an evicted line; the fence waits for it.
  */
 import { SCM_BASE } from "./address_map.ts";
 import { copyOf } from "../../../fabric/base/slab.ts";
@@ -16,29 +14,26 @@ import { offsetOf, type PhysicalMemory } from "./physical_memory.ts";
 import { SCM_ATOMIC_BYTES } from "./scm.ts";
 import { overlay } from "./sparse_bytes.ts";
 
-/** A core's line fill buffers combine writes, too (Intel optimisation manual, §3.6.10). */
+/** Line fill buffers combine writes (Intel optimisation manual, §3.6.10). */
 const COMBINING_BUFFERS = 10;
 
 export interface CombiningBuffer {
-  /** The owner: a core, identified by its program's object. */
   readonly owner: object;
   readonly address: number;
   readonly bytes: Uint8Array;
-  /** 1 where a byte was stored. */
   readonly stored: Uint8Array;
 }
 
 export interface CombiningParts {
   readonly memory: PhysicalMemory;
   readonly durable: DurableRecord;
-  /** Whether the buffers survive a power failure: `survives("wcb", …)`. */
+  /** `survives("wcb", …)`. */
   readonly survives: boolean;
   readonly evict: (address: number) => void;
 }
 
 export class WriteCombining {
   readonly #parts: CombiningParts;
-  /** By address; in the order of their first stores. */
   readonly #buffers = new Map<number, CombiningBuffer>();
   readonly #line = new Uint8Array(LINE_BYTES);
 
@@ -47,10 +42,8 @@ export class WriteCombining {
   }
 
   /**
-   * A core's non-temporal store: its bytes wait in the core's buffers; the LLC evicts their lines
-   * first.
-   * @param core the owner of the buffers.
-   * @returns the bytes of other buffers that were drained to free one.
+   * A non-temporal store; the LLC evicts the lines first. @returns the number of bytes of other
+   * buffers that were drained to free one.
    */
   store(core: object, address: number, bytes: Uint8Array): number {
     let left = 0, done = 0;
@@ -78,12 +71,11 @@ export class WriteCombining {
     return undefined;
   }
 
-  /** Drains a buffer, unless it was drained before. */
+  /** Ignored for a buffer that was drained. */
   release(buffer: CombiningBuffer): void {
     if (this.#buffers.get(buffer.address) === buffer) this.#drain(buffer);
   }
 
-  /** Drains the buffers of the range's lines, before an access to them. */
   drain(address: number, length: number): void {
     if (this.#buffers.size === 0) return;
     const end = address + length;
@@ -123,7 +115,6 @@ export class WriteCombining {
     return buffer;
   }
 
-  /** Drains a buffer at once, like an evicted line. @returns its bytes. */
   #drain(buffer: CombiningBuffer): number {
     const { memory, durable, survives } = this.#parts;
     const { address } = buffer;
@@ -132,7 +123,7 @@ export class WriteCombining {
     const offset = offsetOf(address);
     memory.imcOf(address).acceptEvicted(offset, this.#merged(buffer), bytes);
     if (address < SCM_BASE || survives) return bytes;
-    // A full buffer is one write; of a partial one, each word is a write.
+    // A full buffer is one write; of a partial one, each word is.
     const unit = bytes === LINE_BYTES ? LINE_BYTES : SCM_ATOMIC_BYTES;
     for (const [from, to] of storedRuns(buffer)) {
       durable.add(offset + from, buffer.bytes.subarray(from, to), unit);
@@ -152,7 +143,7 @@ export class WriteCombining {
     }
   }
 
-  /** The line in memory with the stored bytes. Valid until the next call. */
+  /** Valid until the next call. */
   #merged(buffer: CombiningBuffer): Uint8Array {
     this.#parts.memory.read(buffer.address, this.#line);
     for (const [from, to] of storedRuns(buffer)) {

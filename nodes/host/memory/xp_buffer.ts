@@ -1,8 +1,7 @@
 /**
- * The buffer inside an SCM module, behind the controller: lines of one 256 B block are combined
- * here until the block is evicted, as the medium writes whole blocks only. An incomplete block must
- * be read first (read-modify-write). This class counts the writes to the medium; the bytes
- * themselves are stored in the medium at once, as both survive a power failure (P-01).
+ * The buffer inside an SCM module combines lines of a 256 B block until eviction, as the medium writes whole blocks; an
+ * incomplete one is read first (read-modify-write). It only counts writes: the bytes are in the medium at once, as both
+ * survive a power failure (P-01).
  *
  * The measured buffer has 16 KiB (Yang et al., FAST'20, §5.1: XPBuffer); its replacement policy is
  * not published: this model evicts the least recently written block.
@@ -14,15 +13,12 @@ export const XP_BLOCKS = 64;
 
 export class XpBuffer {
   lines = 0;
-  /** Blocks written to the medium, and those that had to be read first. */
   #blocks = 0;
   #partial = 0;
   readonly #capacity: number;
   readonly #blockBytes: number;
   readonly #whole: number;
-  /** Block → bit mask of its lines in the buffer; in the order of the last write. */
   readonly #held = new Map<number, number>();
-  /** The block of the last line, cached: the next line is usually of the same block. */
   #last = -1;
   #lastLines = 0;
 
@@ -53,7 +49,6 @@ export class XpBuffer {
     return this.#blocks + this.#held.size + (this.#last < 0 ? 0 : 1);
   }
 
-  /** Blocks of {@link blocksOut} that are incomplete and so need a read first. */
   get readModifyWrites(): number {
     let partial = this.#partial + (this.#last >= 0 && this.#lastLines !== this.#whole ? 1 : 0);
     for (const lines of this.#held.values()) if (lines !== this.#whole) partial++;

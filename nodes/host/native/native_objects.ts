@@ -12,6 +12,7 @@ import { verbError } from "../verbs/errors.ts";
 import type { CompChannel, VerbError } from "../verbs/objects.ts";
 import type { ErrnoName } from "./numbers.ts";
 import type { NativeProcess } from "./port.ts";
+import { RdmaCm } from "./rdma_cm.ts";
 import { Sockets } from "./sockets.ts";
 
 /** A call that the host refuses, by the errno that the program gets. */
@@ -44,10 +45,11 @@ export class NativeObjects implements ForeignMemory {
   readonly cpu: ProgramCpu;
   readonly device: OpenDevice;
   readonly sockets: Sockets;
+  readonly cm: RdmaCm;
   readonly process: NativeProcess;
   readonly outside: Outside;
   readonly options: ProgramContext["options"];
-  /** The devices that it has opened, by their place in the list. */
+  /** The devices that it has opened, by their handles. */
   readonly opened = new Map<number, OpenDevice>();
   isWatched = false;
   readonly #signal: string;
@@ -62,9 +64,11 @@ export class NativeObjects implements ForeignMemory {
   constructor({ cpu, device, options }: ProgramContext, process: NativeProcess) {
     this.cpu = cpu;
     this.device = device;
+    this.cm = new RdmaCm(device);
     this.sockets = new Sockets({ cpu, device }, {
+      cm: this.cm,
       channel: (handle) => this.#byHandle.get(handle) as CompChannel | undefined,
-      device: (place) => this.opened.get(place),
+      device: (handle) => this.opened.get(handle),
     });
     this.process = process;
     this.outside = cpu.outside!;

@@ -1,6 +1,8 @@
 /** The numbers of C's enumerations, by the names that this project has for them (rdma-core's verbs.h, v44). */
 import type { CqeOpcode } from "../../../fabric/wire/host_bus/cqe.ts";
 import type { QpState, QpType, RnicEvent } from "../../../fabric/wire/host_bus/rnic_command.ts";
+import type { RdmaCmEventType } from "../cm/cm_state.ts";
+import type { PortSpace } from "../cm/ip_header.ts";
 import { WQE_OPCODES, type WqeOpcode } from "../../../fabric/wire/host_bus/wqe_opcode.ts";
 
 /** Linux errno of x86-64. */
@@ -73,6 +75,29 @@ export const ATTR = {
   cap: 1 << 19,
   destQpn: 1 << 20,
 } as const;
+/** rdma_cm_event_type. */
+export const CM_EVENTS = {
+  ADDR_RESOLVED: 0,
+  ADDR_ERROR: 1,
+  ROUTE_RESOLVED: 2,
+  ROUTE_ERROR: 3,
+  CONNECT_REQUEST: 4,
+  CONNECT_RESPONSE: 5,
+  CONNECT_ERROR: 6,
+  UNREACHABLE: 7,
+  REJECTED: 8,
+  ESTABLISHED: 9,
+  DISCONNECTED: 10,
+  DEVICE_REMOVAL: 11,
+  MULTICAST_JOIN: 12,
+  TIMEWAIT_EXIT: 15,
+} as const satisfies Record<RdmaCmEventType, number>;
+/** rdma_ucm_port_space, of those that this rack has. */
+export const PORT_SPACES = { tcp: 0x0106, udp: 0x0111 } as const satisfies Record<
+  PortSpace,
+  number
+>;
+
 /** ibv_srq_attr_mask, ibv_rereg_mr_flags. */
 export const SRQ_ATTR = { maxWr: 1, limit: 2 } as const;
 export const REREG = { translation: 1, pd: 2, access: 4 } as const;

@@ -81,6 +81,17 @@ const QP_ATTR = [
   ...AH,
 ] as const;
 
+/** rdma_conn_param; the bytes behind the arguments are its private data. */
+const CONN = [
+  "qp_num",
+  "srq",
+  "responder_resources",
+  "initiator_depth",
+  "flow_control",
+  "retry_count",
+  "rnr_retry_count",
+] as const;
+
 const SEND = [
   "wr_id",
   "opcode",
@@ -150,7 +161,11 @@ export const REQUESTS = {
   /** The program ends with this code; the reply is the last one. */
   exit: { args: ["code"] },
 
-  open_device: { args: ["device"], answer: ["guid", "vectors"] },
+  /**
+   * Opens the device of this place in the list; the rows below name what is open by the `handle`.
+   * Each has its own asynchronous events, also where a device is open twice.
+   */
+  open_device: { args: ["place"], answer: ["handle", "guid", "vectors"] },
   query_device: {
     args: ["device"],
     answer: [
@@ -220,9 +235,14 @@ export const REQUESTS = {
 
   alloc_pd: { args: ["device"], answer: ["handle"] },
   dealloc_pd: { args: ["pd"] },
+  /** Another handle of a domain or of its region, for what another open device makes of them. */
+  import_pd: { args: ["device", "pd"], answer: ["handle"] },
+  unimport_pd: { args: ["pd"] },
   reg_mr: { args: ["pd", "addr", "length", "iova", "access"], answer: ["handle", "lkey", "rkey"] },
   rereg_mr: { args: ["mr", "flags", "pd", "addr", "length", "access"] },
   dereg_mr: { args: ["mr"] },
+  import_mr: { args: ["pd", "mr"], answer: ["handle", "length", "lkey", "rkey"] },
+  unimport_mr: { args: ["mr"] },
   alloc_null_mr: { args: ["pd"], answer: ["handle", "lkey"] },
   advise_mr: { args: ["pd", "advice", "flags"], rows: SGE },
   alloc_mw: { args: ["pd", "type"], answer: ["handle", "rkey"] },
@@ -310,12 +330,76 @@ export const REQUESTS = {
    * for ever; 0: not at all). `kind`: see `POLLED`; `events` and `ready` are poll(2)'s bits.
    */
   poll: { args: ["timeoutPs"], rows: ["kind", "handle", "events"], answerRows: ["ready"] },
+
+  // The device /dev/infiniband/rdma_cm: commands of rdma_user_cm.h (`cm_requests.ts`). `channel` is a
+  // descriptor of it, `id` a number of the process, `uid` the library's word for it. `family` is
+  // AF_INET or AF_INET6, in which an id shows its IPv4 addresses.
+  cm_create_channel: { args: [], answer: ["handle"] },
+  cm_destroy_channel: { args: ["channel"] },
+  cm_create_id: { args: ["channel", "uid", "ps", "qp_type"], answer: ["id"] },
+  cm_destroy_id: { args: ["id"], answer: ["events_reported"] },
+  cm_bind_ip: { args: ["id", "family", "address", "port"] },
+  /** `bound`: the source address is given. */
+  cm_resolve_ip: {
+    args: [
+      "id",
+      "family",
+      "bound",
+      "src_address",
+      "src_port",
+      "dst_address",
+      "dst_port",
+      "timeout_ms",
+    ],
+  },
+  cm_resolve_route: { args: ["id", "timeout_ms"] },
+  /** `node_guid` 0: the id has no device yet. Rate and packet life time are an SA's codes. */
+  cm_query_route: {
+    args: ["id"],
+    answer: [
+      "node_guid",
+      "device",
+      "port_num",
+      "num_paths",
+      "family",
+      "src_address",
+      "src_port",
+      "dst_address",
+      "dst_port",
+      "mtu",
+      "traffic_class",
+      "hop_limit",
+      "packet_life_time",
+    ],
+  },
+  cm_listen: { args: ["id", "backlog"] },
+  cm_connect: { args: ["id", ...CONN] },
+  /** `valid` 0: of the active end, which has brought its queue pair up. */
+  cm_accept: { args: ["id", "uid", "valid", ...CONN] },
+  /** Bytes: private data. */
+  cm_reject: { args: ["id", "reason"] },
+  cm_disconnect: { args: ["id"] },
+  cm_init_qp_attr: { args: ["id", "qp_state"], answer: ["attr_mask", ...QP_ATTR] },
+  /**
+   * `wait` 0: EAGAIN where there is none. `uid`, of a request the listening id's; `datagram`: what
+   * follows it, and `qp_num`, are an rdma_ud_param, else CONN. Bytes: private data.
+   */
+  cm_get_event: {
+    args: ["channel", "wait"],
+    answer: ["uid", "id", "event", "status", "datagram", "qkey", ...CONN, ...AH],
+  },
+  cm_set_option: { args: ["id", "level", "optname", "value"] },
+  cm_notify: { args: ["id", "event"] },
+  cm_join_mcast: { args: ["id", "uid", "address"], answer: ["id"] },
+  cm_leave_mcast: { args: ["id"], answer: ["events_reported"] },
+  /** To this channel. */
+  cm_migrate_id: { args: ["channel", "id"], answer: ["events_reported"] },
 } as const satisfies Readonly<Record<string, RequestRow>>;
 
 export type RequestName = keyof typeof REQUESTS;
 
 /** What `poll` waits for. */
-export const POLLED = { socket: 0, listener: 1, channel: 2, async: 3 } as const;
+export const POLLED = { socket: 0, listener: 1, channel: 2, async: 3, cm: 4 } as const;
 
 /** Names in their order: a request's number is its place. */
 export const REQUEST_NAMES = Object.keys(REQUESTS) as readonly RequestName[];

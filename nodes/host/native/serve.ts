@@ -3,11 +3,13 @@
  * runs from a reply to its next request, in no virtual time; a request is the verb that it names, at
  * that verb's cost.
  */
+// deno-lint-ignore-file require-yield -- handlers have one form
 import type { ProgramPlan } from "../../../fabric/rack/plan/plan.ts";
 import { NEVER } from "../../../fabric/base/time.ts";
 import type { Steps } from "../cpu/program.ts";
 import type { Program, ProgramContext } from "../program_context.ts";
 import { ProgramError } from "../verbs/errors.ts";
+import { CM } from "./cm_requests.ts";
 import { CONTROL, type Handler, type Handlers } from "./control_requests.ts";
 import { DATA } from "./data_requests.ts";
 import { tableVersion } from "./header.ts";
@@ -80,7 +82,7 @@ class Serving {
     for (const lines of Object.values(this.#lines)) lines.end();
     const code = this.#process.end();
     cpu.report("native-ended", { program: cpu.program, code });
-    if (code !== 0) throw new ProgramError(this.#ended(code));
+    if (code !== 0) throw ended(this.#ended(code));
   }
 
   #ended(code: number): string {
@@ -135,6 +137,11 @@ class Serving {
     const { cpu } = this.#context;
     if (cpu.tracing) cpu.trace({ step: "native-refused", text: `${name}: ${errno}: ${reason}` });
   }
+}
+
+/** The program's own failure: where this side has noticed it says nothing. */
+function ended(why: string): ProgramError {
+  return Object.assign(new ProgramError(why), { stack: "" });
 }
 
 const TIME: Handlers<"hello" | "clock" | "sleep" | "spin" | "stuck" | "exit"> = {
@@ -194,6 +201,6 @@ const TIME: Handlers<"hello" | "clock" | "sleep" | "spin" | "stuck" | "exit"> = 
   },
 };
 
-const HANDLERS = { ...TIME, ...CONTROL, ...DATA, ...SOCKETS, ...SCM } as unknown as {
+const HANDLERS = { ...TIME, ...CONTROL, ...DATA, ...SOCKETS, ...SCM, ...CM } as unknown as {
   readonly [Name in RequestName]: Handler<Name>;
 };

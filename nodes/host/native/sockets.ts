@@ -81,9 +81,9 @@ export type SocketErrno =
   | "ENOTCONN"
   | "EPIPE";
 
-/** What `poll` waits for, by names of `POLLED`. */
+/** A thing that `poll` waits for, by names of `POLLED`. */
 export interface PollRow {
-  readonly kind: "socket" | "listener" | "channel" | "async";
+  readonly kind: "socket" | "listener" | "channel" | "async" | "cm";
   readonly handle: number;
   readonly events: number;
 }
@@ -93,6 +93,12 @@ export interface PollObjects {
   channel(handle: number): CompChannel | undefined;
   /** For its asynchronous events. */
   device(handle: number): Device | undefined;
+  /** A descriptor of the connection manager. */
+  readonly cm?: {
+    readonly signal: string;
+    /** Undefined: there is no such descriptor. */
+    hasEvent(channel: number): boolean | undefined;
+  };
 }
 
 interface TcpListener {
@@ -368,7 +374,7 @@ export class Sockets {
     cpu: Cpu,
     { timeoutPs, rows }: { readonly timeoutPs: Time; readonly rows: readonly PollRow[] },
   ): Steps<number[]> {
-    // What the caller owes is before the call.
+    // The time that the caller owes lies before the call.
     yield* cpu.settle();
     const deadline = cpu.now + timeoutPs;
     yield* this.#pay(cpu);
@@ -402,7 +408,7 @@ export class Sockets {
   }
 
   #spawn(name: string, steps: (context: ThreadContext) => Steps<void>): void {
-    this.#cpu.spawn(`tcp-${name}-${this.#nextThread++}`, steps);
+    this.#cpu.spawnKernel!(`tcp-${name}-${this.#nextThread++}`, steps);
   }
 
   #newSignal(kind: string): string {
@@ -433,6 +439,8 @@ export class Sockets {
         return signal(this.#listeners.get(handle)?.signal);
       case "async":
         return signal(SIGNALS.rnicEvent);
+      case "cm":
+        return signal(this.#objects.cm?.signal);
       case "channel": {
         const channel = this.#objects.channel(handle);
         return channel === undefined ? [] : channelSources(channel);
@@ -457,6 +465,8 @@ export class Sockets {
         const device = this.#objects.device(handle);
         return readable(device && device.context.unread.length > 0) & wanted;
       }
+      case "cm":
+        return readable(this.#objects.cm?.hasEvent(handle)) & wanted;
       case "channel": {
         const channel = this.#objects.channel(handle);
         return readable(channel && channelHasEvent(channel)) & wanted;
@@ -518,7 +528,7 @@ export class Sockets {
       return letIn();
     }
     const { endpoint } = connection;
-    // What follows is this connection's own: its listener may be gone by then.
+    // Its events are its own from here on: the listener may be gone by then.
     const sink: CmSink = { program: cpu.program, signal: endpointSignal(endpoint), events: [] };
     endpoint.sink = sink;
     let isOpen = false;
@@ -571,7 +581,7 @@ function refuseSend(tcp: Tcp, wait: boolean): SocketErrno | undefined {
   return tcp.state === "connecting" && !wait ? "EAGAIN" : undefined;
 }
 
-/** Whether nothing can follow what was received. */
+/** Nothing can follow the received bytes. */
 function isEnded(tcp: Tcp): boolean {
   return tcp.isReceivedAll || tcp.isDeaf || tcp.state === "over";
 }

@@ -1,7 +1,6 @@
 /**
- * The IOMMU as an RNIC asks it for pages (PRI) and translations (ATS), without its driver: a unit
- * that walks the page table for one message after the other. A page request goes on to the kernel's
- * thread for pages, whose answer bypasses the driver as well.
+ * The IOMMU as an RNIC asks it for pages (PRI) and translations (ATS), without its driver: it walks the page table for
+ * one message after the other. Page requests go on to the kernel's thread, whose answer bypasses the driver.
  *
  * Source of the steps: Linux, `drivers/iommu/io-pgfault.c`; of the walk's time: Neugebauer et al.,
  * SIGCOMM'18.
@@ -21,9 +20,7 @@ export class Ats {
   readonly #card: number;
   readonly #send: (message: AtsMessage) => void;
   readonly #waiting = new Fifo<AtsMessage>();
-  /** Page requests for hints only: they wait for all others. */
   readonly #hinted = new FairQueue<AtsMessage>();
-  /** The message that the unit works on, and until when. */
   #current: { readonly message: AtsMessage; readonly until: Time } | undefined;
 
   constructor(options: {
@@ -45,7 +42,6 @@ export class Ats {
     if (this.#current === undefined) this.#begin(now);
   }
 
-  /** When {@link run} has something to do. */
   get nextAt(): Time {
     return this.#current?.until ?? NEVER;
   }
@@ -66,7 +62,6 @@ export class Ats {
     return workPs(this.#work, step === "page-request" ? "request" : "translate", count);
   }
 
-  /** The card has failed: its requests are dropped. */
   reset(): void {
     this.#waiting.clear();
     this.#hinted.clear();
@@ -94,7 +89,6 @@ export class Ats {
   }
 }
 
-/** 0 where the card may not have the page. */
 function rightsOf(region: DemandRegion | undefined, page: number): number {
   return region?.rights[page] ?? 0;
 }

@@ -1,11 +1,10 @@
 /**
- * Fair queueing of jobs for hints only (H-24): requesters are served in turn, an item each, so that
- * none delays the others.
+ * Jobs for hints only (H-24): requesters are served in turn, an item each, so that none delays the
+ * others.
  */
 import { Fifo } from "../../../fabric/base/fifo.ts";
 
 export class FairQueue<T> {
-  /** By the requester's address, the next one to be served in front; without empty queues. */
   readonly #items = new Map<number, Fifo<T>>();
 
   push(item: T, requester: number): void {

@@ -1,7 +1,6 @@
 /**
- * The kernel's thread for hints of one card, on the first core (001_ [0114]): does the core's part
- * of their work when the card reports it by an event, and confirms it by a command. It ends when no
- * work is left.
+ * The kernel's thread for a card's hints, on the first core (001_ [0114]): does the core's part of
+ * a job that an event reports, and confirms it by a command.
  */
 import type { HostTiming } from "../../../fabric/rack/plan/plan.ts";
 import {
@@ -30,7 +29,7 @@ export interface HintThreadParts {
 }
 
 export class HintThread {
-  /** Jobs done, and the core's time for them, without interrupts and commands. */
+  /** Jobs done, and their time on the core, without interrupts and commands. */
   jobs = 0;
   workPs: Time = 0;
   readonly #parts: HintThreadParts;
@@ -46,7 +45,6 @@ export class HintThread {
     this.#serve();
   }
 
-  /** The card has failed and waits for no answer. */
   reset(): void {
     this.#events.length = 0;
   }
@@ -81,16 +79,15 @@ export class HintThread {
       this.workPs += ps;
       cpu.charge(ps);
       yield* cpu.settle();
-      // Refused where the card has failed meanwhile, which waits for no answer.
       yield* cpu.command({ op: "hint-work", id: event.id });
     }
   }
 }
 
 /**
- * A core's time for its part of a job, in ps, without interrupt and command. In the kernel a worker
- * is woken for a job, which takes as long as an interrupt's thread; a guest's driver is called and
- * answers through the hypervisor.
+ * A core's time for its part, in ps, without interrupt and command. The kernel wakes a worker,
+ * which takes as long as an interrupt's thread; a guest's driver is called and answers through the
+ * hypervisor.
  */
 export function hostWorkPs(
   work: HintWork,

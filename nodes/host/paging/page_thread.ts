@@ -24,12 +24,10 @@ export interface PageMachine {
 export interface ThreadParts {
   readonly machine: PageMachine;
   readonly processor: Processor;
-  /** @param card the number of the card that commands go to; absent: the first one. */
   readonly cpu: (name: string, account: Account, card?: number) => Cpu;
   readonly onFailure: (name: string, error: unknown) => void;
-  /** [0114]: the place of the work. */
+  /** [0114]. */
   readonly work?: HintWork | undefined;
-  /** Answers the IOMMU's page requests, where the card asks the IOMMU for pages. */
   readonly respond?: NonNullable<PageServer["respond"]> | undefined;
 }
 
@@ -41,7 +39,6 @@ export class PageThread {
     this.#parts = parts;
   }
 
-  /** Starts the thread, where there is work and it does not run: as the handler of an interrupt. */
   serve(): void {
     const { machine, processor, onFailure } = this.#parts;
     if (this.#isRunning || !machine.paging.hasWork) return;

@@ -1,10 +1,8 @@
 /**
- * The driver's side of on-demand paging, for all cards of a host: regions whose pages a card asks
- * for, the rights of each page, and a queue of jobs: page faults of the card, advice, pages to be
- * taken back. One kernel thread does them (`serve_pages.ts`), so that no job races with a page that
- * comes or goes. Ranges take turns, a batch each; pages are taken back when all pages requested
- * before are mapped. Jobs for hints only come after all others; their requesters take turns, and
- * delay others by one batch at most (H-24).
+ * The driver's side of on-demand paging, for all cards of a host: on-demand regions, rights of pages, and jobs: page
+ * faults, advice, pages to be taken back. One kernel thread does them (`serve_pages.ts`), so that no job races with a
+ * page that comes or goes. Ranges take turns, a batch each; pages are taken back when all pages requested before are
+ * mapped. Jobs for hints only come last; their requesters take turns, and delay others by one batch at most (H-24).
  *
  * Source: Linux, mlx5 (`odp.c`): page fault events, `pagefault_mr`, `mlx5_ib_invalidate_range`.
  */
@@ -15,17 +13,15 @@ import type { Iommu } from "../memory/iommu.ts";
 import type { PageTable } from "../memory/page_table.ts";
 import { FairQueue } from "./fair_queue.ts";
 
-/** A region that is registered for on-demand paging. */
 export interface DemandRegion {
-  /** The number of the card that knows it by its key. */
   readonly card: number;
   readonly key: number;
-  /** Virtual address of its first page, and offset of its first byte in that page. */
+  /** The virtual address of the first page, and the offset of the first byte in it. */
   readonly address: number;
   readonly offset: number;
   readonly pageBytes: number;
   readonly writable: boolean;
-  /** The card's rights to each page: 0 none, 1 read, 2 write as well. */
+  /** The card's rights, per page: 0 none, 1 read, 2 write as well. */
   readonly rights: Uint8Array;
 }
 
@@ -34,20 +30,16 @@ export interface PageRange {
   readonly count: number;
 }
 
-/** Pages of one region that are requested together: a batch does not go beyond them. */
 export interface PagePart extends PageRange {
   readonly region: DemandRegion;
 }
 
-/** Pages to be mapped for the card, or the rest of them. */
 export interface RangeJob {
   readonly kind: "range";
   readonly parts: readonly PagePart[];
   readonly rights: 1 | 2;
-  /** Brings in pages that are away; else only present pages are mapped. */
   readonly fault: boolean;
   readonly asked?: true;
-  /** The address of the requester whose hints alone have named them. */
   readonly hintsOf?: number | undefined;
   readonly done?: string;
 }
@@ -71,20 +63,16 @@ export type PageJob =
   }
   | { readonly kind: "pressure"; readonly pages: number };
 
-/** Keys are numbers of 32 bits; each card assigns its own. */
 const KEY_SPAN = 2 ** 32;
 
 function idOf(card: number, key: number): number {
   return card * KEY_SPAN + key;
 }
 
-/** Methods about regions take the number of the card; absent: the first one. */
+/** Without `card` the first card is meant. */
 export class Pager implements DemandPaging {
-  /** By card and key, see {@link regionOf}. */
   readonly regions = new Map<number, DemandRegion>();
-  /** Memory of other regions, which stays where it is. */
   readonly pinned = new Map<number, AddressRange & { readonly frames: readonly number[] }>();
-  /** Mapped pages, the oldest mapping first, by region and page. */
   readonly mapped = new Map<string, MappedPage>();
   readonly isPinnedByDefault: boolean;
   faults = 0;
@@ -93,7 +81,6 @@ export class Pager implements DemandPaging {
   invalidations = 0;
   pagesTaken = 0;
   readonly #jobs: PageJob[] = [];
-  /** Jobs for hints only: they wait for all others. */
   readonly #hinted = new FairQueue<PageJob>();
   readonly #onWork: () => void;
   readonly #map: AddressMap;
@@ -106,7 +93,6 @@ export class Pager implements DemandPaging {
     readonly pin: boolean;
     readonly map: AddressMap;
     readonly table: PageTable;
-    /** With an IOMMU the card reaches only registered memory. */
     readonly iommu?: Iommu | undefined;
     readonly onWork: () => void;
   }) {
@@ -157,7 +143,7 @@ export class Pager implements DemandPaging {
     return this.regions.get(idOf(card, key));
   }
 
-  /** Whether the region is still registered, and its key not reused. */
+  /** The region is registered, and its key was not reused. */
   isThere(region: DemandRegion): boolean {
     return this.regionOf(region.card, region.key) === region;
   }
@@ -167,8 +153,8 @@ export class Pager implements DemandPaging {
   }
 
   /**
-   * The card may ask for pages of a region before the reply to its registration reaches the
-   * program. It asks once, so its request is kept until then.
+   * The card asks once, perhaps before the registration's reply reaches the program: kept until
+   * then.
    */
   keepEarly(event: PageFault, card: number): void {
     const id = idOf(card, event.key);
@@ -215,8 +201,8 @@ export class Pager implements DemandPaging {
   }
 
   /**
-   * The rest of a range waits behind the other ranges, so that none waits longer than a batch, but
-   * ahead of jobs that take pages back: they must find the pages that were requested before them.
+   * The rest waits behind other ranges, so that none waits longer than a batch, but ahead of jobs
+   * that take pages back, which must find what was requested before.
    */
   putBack(rest: RangeJob): void {
     if (rest.hintsOf !== undefined) return this.#hinted.push(rest, rest.hintsOf);
@@ -239,7 +225,6 @@ export class Pager implements DemandPaging {
     for (let page = 0; page < region.rights.length; page++) this.unmapped(region, page);
   }
 
-  /** A card has failed: its regions and requests are dropped. */
   reset(card = 0): void {
     const isIts = (id: number) => Math.floor(id / KEY_SPAN) === card;
     for (const id of [...this.#early.keys()]) if (isIts(id)) this.#early.delete(id);
@@ -248,14 +233,13 @@ export class Pager implements DemandPaging {
     }
     const isAsked = (job: PageJob) => cardOf(job) === card;
     this.#hinted.remove(isAsked);
-    // Advice stays: a program may wait for its end, which comes as its regions are gone.
+    // A program may wait for the end of its advice, which comes as its regions are gone.
     const left = this.#jobs.filter((job) =>
       "done" in job || job.kind === "pressure" || !isAsked(job)
     );
     this.#jobs.splice(0, this.#jobs.length, ...left);
   }
 
-  /** The page, in this frame, is about to be mapped for the card. */
   map(
     region: DemandRegion,
     page: number,
@@ -275,7 +259,6 @@ export class Pager implements DemandPaging {
     );
   }
 
-  /** The card does not use the page any more. */
   unmapped(region: DemandRegion, page: number): void {
     const name = nameOf(region, page);
     const before = this.mapped.get(name);
@@ -296,13 +279,11 @@ function nameOf({ card, key }: DemandRegion, page: number): string {
   return `${idOf(card, key)}/${page}`;
 }
 
-/** The card that has asked for it; undefined for a job of no single card. */
 function cardOf(job: PageJob): number | undefined {
   if (job.kind === "fault") return job.card;
   return job.kind === "range" ? job.parts[0]?.region.card : undefined;
 }
 
-/** The pager in the view of one card's verbs. */
 export class CardPaging implements DemandPaging {
   readonly #pager: Pager;
   readonly #card: number;

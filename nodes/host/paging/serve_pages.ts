@@ -1,8 +1,7 @@
 /**
- * The kernel thread that maps pages for the card and takes them back. Mapping: pages of a range are
- * brought in where they are away, a batch at a time, then the card is told. Taking back: the card
- * is told, and answers when it does not use the page any more; then its last writes leave the I/O
- * controller; only then the frame is reused.
+ * The kernel thread that maps pages for the card and takes them back. Mapping: a batch is brought
+ * in, then the card is told. Taking back: the card is told, answers when it does not use the page,
+ * and its last writes leave the I/O controller; only then the frame is reused.
  */
 import { formatTime, PS_PER_US, type Time } from "../../../fabric/base/time.ts";
 import type { HostTiming } from "../../../fabric/rack/plan/plan.ts";
@@ -18,25 +17,24 @@ export interface PageServer {
     Cpu,
     "now" | "charge" | "settle" | "sleep" | "command" | "signal" | "tracing" | "trace"
   >;
-  /** Sends a card a command; absent: `cpu` sends it to the only card. */
+  /** Absent: `cpu` sends it to the only card. */
   readonly commandTo?: (card: number, command: RnicCommand) => Steps<RnicReply>;
   readonly pager: Pager;
   readonly table: PageTable;
   readonly timing: HostTiming;
   readonly physical: (address: number) => number;
   readonly isComing: (frame: number) => boolean;
-  /** [0114]: additional time for a mapped page and for a command, by the place of the work. */
+  /** [0114]: time added, by the place of the work. */
   readonly workPs?: { readonly page: Time; readonly command: Time };
-  /** Answers a page request (PRI) by the IOMMU; absent: the card asks the driver. */
+  /** PRI; absent: the card asks the driver. */
   readonly respond?: (
     pages: { readonly key: number; readonly first: number; readonly count: number },
     card: number,
   ) => void;
-  /** Whether a program waits for a change in the frame, or streams into it. */
+  /** A program waits for a change in the frame, or streams into it. */
   readonly isInUse: (frame: number) => boolean;
 }
 
-/** Does the jobs until none is left. */
 export function* servePages(server: PageServer): Steps<void> {
   const { pager, cpu } = server;
   for (let job = pager.nextJob(); job !== undefined; job = pager.nextJob()) {
@@ -46,7 +44,6 @@ export function* servePages(server: PageServer): Steps<void> {
   }
 }
 
-/** @returns the rest of a range. */
 function* serve(server: PageServer, job: PageJob): Steps<RangeJob | undefined> {
   const { pager } = server;
   switch (job.kind) {
@@ -58,8 +55,7 @@ function* serve(server: PageServer, job: PageJob): Steps<RangeJob | undefined> {
         return undefined;
       }
       pager.faults++;
-      // The pages that an access waits for come first, by themselves: the rest of its message must
-      // not delay them.
+      // An access waits for these: the rest of its message must not delay them.
       const parts = [{ region, first, count }, { region, first: first + count, count: ahead }];
       const rights = region.writable ? 2 : 1;
       const how = { rights, fault: true, asked: true, hintsOf } as const;
@@ -77,19 +73,19 @@ function* serve(server: PageServer, job: PageJob): Steps<RangeJob | undefined> {
 }
 
 /**
- * A choice: pages in one batch, and in one update of translations. mlx5 waits for one UMR for all
- * of a range (`mlx5r_umr_post_send_wait`, of MLX5_MAX_UMR_CHUNK at most). A batch of untouched
- * pages takes 26 us; 100 Gb/s bring its bytes in 22 us. Of a cold WRITE of 1 MiB whose hint is sent
- * one page request's round trip ahead, 475 us, batches of 64 leave 32 us of stall, as those of 48
- * and 96 do; with 32 it is 45 us, with one batch 77 us.
+ * A choice, also per update of translations. mlx5 waits for one UMR for all of a range
+ * (`mlx5r_umr_post_send_wait`, of MLX5_MAX_UMR_CHUNK at most). A batch of untouched pages takes 26
+ * us; 100 Gb/s bring its bytes in 22 us. Of a cold WRITE of 1 MiB whose hint is sent one page
+ * request's round trip ahead, 475 us, batches of 64 leave 32 us of stall, as those of 48 and 96 do;
+ * with 32 it is 45 us, with one batch 77 us.
  */
 export const PAGES_PER_BATCH = 64;
-/** A choice: the longest time for which a batch's pages wait for each other. */
+/** A choice: so long a batch's pages wait for each other. */
 const BATCH_PS: Time = 100 * PS_PER_US;
 
 /**
- * Maps the next consecutive pages of a range that the card does not have with these rights: the
- * kernel is entered once (`hmm_range_fault`), each page has its cost, the card gets one command.
+ * Maps the next consecutive pages that the card does not have with these rights: the kernel is entered once
+ * (`hmm_range_fault`), each page has its cost, the card gets one command.
  * @returns the rest of the range.
  */
 function* mapBatch(server: PageServer, job: RangeJob): Steps<RangeJob | undefined> {
@@ -105,11 +101,11 @@ function* mapBatch(server: PageServer, job: RangeJob): Steps<RangeJob | undefine
     region.rights[page]! < rights && (fault || table.isThere(address + page * pageBytes));
   let page = first;
   while (page < end && !mayMap(page)) page++;
-  // PRI: a request is answered also where its pages were mapped before.
+  // PRI: answered also where pages were mapped before.
   if (page > first && asked) {
     server.respond?.({ key: region.key, first, count: page - first }, region.card);
   }
-  // The region may be gone since its pages were requested, and its key reused.
+  // The region may be gone, and its key reused.
   if (page >= end || !pager.isThere(region)) {
     return yield* mapBatch(server, { ...job, parts: others });
   }
@@ -147,7 +143,7 @@ function bringIn({ table, timing }: PageServer, page: number, isFirst: boolean):
   return table.isThere(page) ? minorPs : table.touch(page, DRAM_PAGE_BYTES, minorPs);
 }
 
-/** @returns the pages to retry: where the card refuses one page, it takes none of the command. */
+/** @returns pages to retry: where the card refuses one page, it takes none of the command. */
 function* tellCard(
   server: PageServer,
   region: DemandRegion,
@@ -168,7 +164,7 @@ function* tellCard(
   for (const [i, frame] of pages.entries()) pager.map(region, first + i, { rights, frame });
   if (respond !== undefined && asked) {
     pager.pagesMapped += pages.length;
-    // An entry of the IOMMU's queue and its doorbell, as Linux writes them (`iommu_page_response`).
+    // Linux writes an entry of the IOMMU's queue and its doorbell (`iommu_page_response`).
     cpu.charge(timing.storePs + timing.mmioPs);
     yield* cpu.settle();
     if (pager.isThere(region)) respond({ key, first, count: pages.length }, card);
@@ -189,9 +185,7 @@ function* tellCard(
   return pages.map((_, i) => ({ region, first: first + i, count: 1 }));
 }
 
-/**
- * Takes the DRAM pages of a range away from the card and from memory; SCM pages only from the card.
- */
+/** Pages of SCM are taken back from the card only. */
 function* takeRange(server: PageServer, range: AddressRange, keep: boolean): Steps<void> {
   const { pager } = server;
   for (const region of [...pager.regions.values()]) {
@@ -238,10 +232,7 @@ function* invalidate(
   for (let page = first; page < first + count; page++) pager.unmapped(region, page);
 }
 
-/**
- * Takes a page that the card does not use any more: its frame is free when no write to it is on its
- * way.
- */
+/** The card does not use it: its frame is free when no write to it is on its way. */
 function* takePage(server: PageServer, page: number, keep: boolean): Steps<void> {
   const { cpu, pager, table, timing, physical } = server;
   if (page < VIRTUAL_DRAM_BASE || !table.isThere(page)) return;
@@ -254,7 +245,7 @@ function* takePage(server: PageServer, page: number, keep: boolean): Steps<void>
   table.takeAway(page, keep);
 }
 
-/** Whether the page can move: it is not pinned, and no device's write and no core waits for it. */
+/** A page may go if it is not pinned, and no device's write and no core waits for it. */
 function mayTake({ pager, table, physical, isComing, isInUse }: PageServer, page: number): boolean {
   if (!table.isThere(page) || pager.isPinned({ address: page, length: DRAM_PAGE_BYTES })) {
     return false;
@@ -273,7 +264,6 @@ function* takeOldest(server: PageServer, pages: number): Steps<void> {
   }
 }
 
-/** Memory pressure of the scenario, repeated `times` times. */
 export function* pressMemory(
   { cpu, pager }: Pick<PageServer, "cpu" | "pager">,
   pressure: { readonly everyPs: Time; readonly times: number; readonly pages: number },

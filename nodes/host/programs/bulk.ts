@@ -1,7 +1,6 @@
 /**
- * Bulk WRITEs between hosts, to load cables and switches: `bulk` writes into a buffer of `sink` on
- * another host, for a duration, with a number of outstanding messages. It reports the rate in each
- * part of that time, which shows whether flows converge to a fair share of a cable.
+ * Bulk WRITEs to load cables and switches: `bulk` writes into a buffer of `sink` on another host
+ * for a duration.
  */
 import { IBV_ACCESS_LOCAL_WRITE, IBV_ACCESS_REMOTE_WRITE } from "../verbs/flags.ts";
 import { PS_PER_S, type Time } from "../../../fabric/base/time.ts";
@@ -112,7 +111,6 @@ function placeIn(privateData: Uint8Array) {
   };
 }
 
-/** Keeps `depth` messages outstanding for the duration. @returns the reason of an early end. */
 function* transfer(
   { qp, device: { cpu }, privateData }: Connection,
   { cq, mr, depth, timePs, scatter, parts, latencies }: {

@@ -1,14 +1,11 @@
 /**
- * Traffic over many queue pairs (Q-11): `many-queues` makes them all, to `many-queues-server` on
- * another host, and writes small messages, each posted alone and with its own doorbell, over the
- * first 1, 16, 256 … of them. A row for each number has the cost of its doorbells at the card:
- * reads of queue information by DMA, hits, misses and evictions of its cache, stale pointers; and
- * the cost of a message for the program.
+ * Traffic over many queue pairs (Q-11): `many-queues` makes them all, to `many-queues-server` on another host, and
+ * writes small messages, each with its own doorbell, over the first 1, 16, 256 … of them. A row for each number has
+ * the cost of doorbells at the card (DMA reads of queue information, hits, misses and evictions, stale pointers) and
+ * of a message for the program.
  *
- * Queue pairs are made in chunks: the client sends the numbers of a chunk over one connection, and
- * the server makes as many and answers with their numbers. A CM connection for each would cost
- * three times the frames. Each side takes receives from one shared queue, as applications of this
- * size do.
+ * Queue pairs are made in chunks of numbers sent over one connection: a CM connection for each would cost three times
+ * the frames. Each side takes receives from one shared queue, as applications of this size do.
  */
 import {
   IBV_ACCESS_LOCAL_WRITE,
@@ -44,21 +41,18 @@ import type { ProgramContext } from "../program_context.ts";
 import { flagsFor, SMALL_INLINE } from "./common/send_flags.ts";
 
 const SERVICE = "manyqps";
-/** Numbers of queue pairs in a message of the control connection, 4 B each. */
 const CHUNK = 1024;
 const NUMBER_BYTES = 4, CHUNK_BYTES = CHUNK * NUMBER_BYTES;
 /** Private data of a REP: VA 8 B, rkey 4 B, length 4 B. */
 const PLACE_BYTES = 16;
 const SRQ_DEPTH = 4;
-/**
- * Before a row is measured, each of its queue pairs has carried a message, but at most this many.
- */
+/** Messages before a row is measured: one for each of its queue pairs, at most so many. */
 const WARM_UP_MAX = 1024;
 /** A row fails after this time without a completion. */
 const IDLE_PS = 100_000 * PS_PER_US;
-/** [choice] A control connection's peer is probed after this time of silence. */
+/** [choice] A silent peer is probed after this time. */
 const SILENCE_PS = PS_PER_S;
-/** Exponent of Zipf's law, as in YCSB (Cooper et al., SoCC'10). */
+/** As in YCSB (Cooper et al., SoCC'10). */
 const ZIPF_EXPONENT = 0.99;
 
 const COUNTERS = [
@@ -71,7 +65,6 @@ const COUNTERS = [
 ] as const;
 type CounterName = typeof COUNTERS[number];
 
-/** A number of queue pairs, and the cost of messages over them. Times in ps. */
 export interface ManyQueuesRow {
   readonly qps: number;
   readonly messages: number;
@@ -81,7 +74,6 @@ export interface ManyQueuesRow {
   readonly counters: Readonly<Partial<Record<CounterName, number>>>;
 }
 
-/** The program's `result`. */
 export interface ManyQueuesResult {
   readonly program: "many-queues";
   readonly status: "done" | "failed";
@@ -101,12 +93,10 @@ interface Ends {
   readonly srq: Srq;
 }
 
-/** Memory of the control connection: a place for received messages, and one for sent ones. */
 interface Control {
   readonly connection: Connection;
   readonly cq: Cq;
   readonly mr: Mr;
-  /** A {@link probe} is not answered yet. */
   isProbed: boolean;
 }
 
@@ -151,7 +141,7 @@ export function* manyQueuesServer({ cpu, device, options }: ProgramContext): Ste
         if (closed !== undefined) yield* close(sessions, closed);
       }
     }
-    // The other clients wait, so that each has this host for itself.
+    // Each client has this host for itself.
     const [first] = sessions.values();
     if (first !== undefined && first.asked > 0) yield* answerChunk(device, ends, first);
     else if (first !== undefined && cpu.now >= askAt(sessions)) yield* probe(first);
@@ -169,8 +159,7 @@ function askAt(sessions: ReadonlyMap<number, Session>): Time {
 }
 
 /**
- * A WRITE of no bytes, which needs no key (`rocev2.md` §3.4): it ends with an error where no peer
- * acknowledges it.
+ * A WRITE of no bytes, which needs no key (`rocev2.md` §3.4), fails where no peer acknowledges it.
  */
 function* probe(control: Control): Steps<void> {
   control.isProbed = true;
@@ -181,9 +170,7 @@ function* probe(control: Control): Steps<void> {
 
 interface Session extends Control {
   readonly made: Qp[];
-  /** Bytes of the client's unanswered chunk; else 0. */
   asked: number;
-  /** When the client has last sent a message, or became the first. */
   heardAt: Time;
 }
 
@@ -221,7 +208,6 @@ function* open(
   return { connection, cq, mr, made: [], asked: 0, heardAt, isProbed: false };
 }
 
-/** Makes a queue pair for each of the client's, and answers with their numbers. */
 function* answerChunk(device: CmDevice, ends: Ends, session: Session): Steps<void> {
   const { connection, mr, made } = session;
   const theirs = readNumbers(device.cpu, mr, session.asked / NUMBER_BYTES);
@@ -277,7 +263,6 @@ export function* manyQueues({ cpu, device, options }: ProgramContext): Steps<voi
     if (!(cause instanceof ProgramError)) throw cause;
     error = cause.message;
   }
-  // Also after a failure, as the other clients wait for it.
   if (control !== undefined) yield* disconnect(control.connection);
   const { to, messageBytes, depth, order } = job;
   const result: ManyQueuesResult = {
@@ -375,7 +360,6 @@ function* makeUpTo(
   }
 }
 
-/** Waits for the server's answer, as long as the server responds. @returns its bytes. */
 function* answered(control: Control): Steps<number> {
   const { cq, connection: { device: { cpu } } } = control;
   for (;;) {
@@ -474,7 +458,6 @@ function firstAbove(sums: Float64Array, value: number): number {
   return from;
 }
 
-/** Keeps `depth` messages outstanding. @returns each one's latency, in ps. */
 function* write(
   cpu: Cpu,
   { messages, depth, messageBytes }: Pick<Job, "messages" | "depth" | "messageBytes">,

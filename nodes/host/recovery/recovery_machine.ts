@@ -1,10 +1,7 @@
 /**
- * A host after power-on, reduced to what a recovery needs: a core, a cache without evictions, and
- * SCM. No device, no other host, no cost: the result of a recovery does not depend on its duration.
- * The crash explorer runs recoveries here, on thousands of images.
- *
- * Its time counts the memory operations so far, so that a log of it orders power failures during
- * the recovery.
+ * A host after power-on, reduced to what a recovery needs: a core, a cache without evictions, SCM.
+ * No device, no other host, no cost: a recovery's result does not depend on its duration. Its time
+ * counts memory operations, so that a log of it orders power failures during the recovery.
  */
 import { AddressFault, type Buffer, VIRTUAL_SCM_BASE } from "../memory/address_map.ts";
 import { type PersistenceDomain, survives } from "../../../fabric/rack/plan/persistence_domain.ts";
@@ -17,11 +14,9 @@ import { notPlain } from "../cpu/report_data.ts";
 import { SCM_ATOMIC_BYTES } from "../memory/scm.ts";
 import { overlay } from "../memory/sparse_bytes.ts";
 
-/** Persistent memory before and after a recovery. Offsets are into SCM. */
+/** Offsets are into SCM. */
 export interface RecoveryImage {
-  /** `length` bytes from `offset`: valid until the next call. */
   read(offset: number, length: number): Uint8Array;
-  /** Bytes that are persistent from now on. */
   write(offset: number, bytes: Uint8Array): void;
 }
 
@@ -30,19 +25,17 @@ export interface RecoveryMachine {
   readonly domain: PersistenceDomain;
   readonly scm: Buffer;
   readonly image: RecoveryImage;
-  /** Observes SCM, with the operation count as time. */
+  /** It observes SCM, with the operation count as time. */
   readonly log?: MemoryLog;
 }
 
-/** A recovery with so many waits, flushes included, is treated as endless. */
+/** With flushes. A recovery with more waits counts as endless. */
 const WAITS_MAX = 4_000_000;
-/** The error of an endless recovery: it would not end in a run of the rack either. */
 const WITHOUT_END = "waits without end";
 const DONE: Wake = { kind: "done" };
-/** No time passes here, but waits are counted. */
 const NOW: Wait = { kind: "time", at: 0 };
 
-/** A host at one boot: its recoveries run in sequence, each on the result of the previous one. */
+/** One boot: recoveries run in sequence, each on the last one's result. */
 export class RecoveryBoot implements RecoveryCpu {
   readonly host: string;
   readonly scm: Buffer;
@@ -65,7 +58,6 @@ export class RecoveryBoot implements RecoveryCpu {
     for (let waits = 0; waits < WAITS_MAX; waits++) {
       const next = steps.next(DONE);
       if (!next.done) continue;
-      // The report of a real boot would refuse it, too.
       const found = notPlain(next.value);
       if (found !== undefined) throw new TypeError(`It answers ${found}, expected plain data`);
       return next.value;
@@ -77,7 +69,6 @@ export class RecoveryBoot implements RecoveryCpu {
     return this.read(this.#offsetOf(address, length), length);
   }
 
-  /** Bytes of SCM in a core's view. */
   readonly read = (offset: number, length: number): Uint8Array<ArrayBuffer> => {
     const bytes = new Uint8Array(this.#machine.image.read(offset, length));
     if (this.#dirty.size === 0) return bytes;
@@ -128,7 +119,7 @@ export class RecoveryBoot implements RecoveryCpu {
 
   *ntStore(address: number, bytes: Uint8Array): Steps<void> {
     const offset = this.#offsetOf(address, bytes.length);
-    // A cached copy is flushed first, as a line leaves the cache as a whole.
+    // A line leaves the cache as a whole, so a cached copy is flushed first.
     yield* this.flush(address, bytes.length);
     this.#persist(offset, bytes, this.#combiningSurvives ? IN_ORDER : SCM_ATOMIC_BYTES);
     this.now++;

@@ -1,14 +1,12 @@
 /**
- * Storage of an SCM's content between the lives of its host, and output commit (DESIGN §3): the
- * durable bytes of a span of virtual time are committed as a whole if the span was reported, and
- * discarded otherwise. `<path>` holds the content, sparse where nothing was written; `<path>.log`
- * holds the record of the last span, until it is merged. The only file here with I/O.
+ * An SCM's content between the lives of its host, and output commit (DESIGN §3): the durable bytes of a span of virtual
+ * time are committed as a whole if the span was reported, and discarded otherwise. `<path>` holds the content, sparse
+ * where nothing was written; `<path>.log` the record of the last span, until it is merged. The only file here with I/O.
  *
- * A span is written in two steps: its record goes into the log; the next record implies that the
- * span was reported, so the earlier record is first merged into the content. Whenever the process
- * dies, content and log together have every reported span (not where the machine dies: nothing is
- * synced to the disk). The next opening detects damage by `<path>.sums` (`scm_sums.ts`). With the
- * file `<path>.accept`, which that opening removes, the user accepts a damaged content.
+ * A span's record goes into the log; the next record implies that the span was reported, so the earlier record is first
+ * merged into the content. Whenever the process dies, content and log together have every reported span (not where the
+ * machine dies: nothing is synced to the disk). The next opening detects damage by `<path>.sums` (`scm_sums.ts`). With
+ * the file `<path>.accept`, which that opening removes, the user accepts a damaged content.
  */
 import { assert } from "../../../fabric/base/assert.ts";
 import type { DurableWrite } from "../../../fabric/node.ts";
@@ -23,15 +21,13 @@ import {
 } from "./scm_record.ts";
 import { type ByteStore, ScmSums } from "./scm_sums.ts";
 
-/** A failed file operation. `cause` is the file system's error, if there was one. */
 export class ScmFileError extends Error {
   override readonly name = "ScmFileError";
 }
 
-/** An SCM file does not hold the bytes that its host has written. */
+/** The file does not hold what its host has written. */
 export class ScmDamageError extends ScmFileError {}
 
-/** Another process has the SCM file open. */
 export class ScmFileBusy extends ScmFileError {}
 
 /** The SCM's host and size, for messages: "host b's scm.size". */
@@ -50,7 +46,6 @@ export class ScmFile {
   readonly #sums: ScmSums;
   readonly #host: string;
   readonly #onSettled: ScmFilePlan["onSettled"];
-  /** The record in the log that is not in the content yet. */
   #pending: ScmRecord | undefined;
   #settled = false;
   #lastSpan = -1;
@@ -71,7 +66,7 @@ export class ScmFile {
   }
 
   /**
-   * Opens the SCM's file, or creates it with zeros. The caller must call {@link settle} next.
+   * Opens the SCM's file, or creates it with zeros. {@link settle} must follow.
    * @throws ScmFileError where the file has another size, is in use, or cannot be read and written;
    * ScmDamageError where it does not hold what was written, unless `<path>.accept` is there.
    */
@@ -98,10 +93,7 @@ export class ScmFile {
     }
   }
 
-  /**
-   * The content with all committed writes: the image of a node at power-on, at the start of its
-   * process or, where a host returns within the process, later. Only after {@link settle}.
-   */
+  /** All committed writes: a node's image at power-on. Only after {@link settle}. */
   readImage(offset: number, length: number): Uint8Array<ArrayBuffer> {
     assert(this.#settled, "An SCM file is settled before it is read");
     assert(offset >= 0 && offset + length <= this.bytes, `No ${length} B at ${offset} of the SCM`);
@@ -111,8 +103,8 @@ export class ScmFile {
   }
 
   /**
-   * Commits the writes of a span atomically. No cost without writes. Spans are in ascending order,
-   * and a call implies that every earlier span was reported.
+   * Atomic; no cost without writes. Spans ascend, and a call implies that every earlier span was
+   * reported.
    */
   commit(span: number, writes: readonly DurableWrite[]): void {
     assert(this.#settled, "An SCM file is settled before it is written");
@@ -130,8 +122,7 @@ export class ScmFile {
   }
 
   /**
-   * Must be called first after opening: keeps the last span if it was reported, discards it
-   * otherwise.
+   * First after opening: keeps the last span if it was reported, else discards it.
    * @param lastReported `unknown` without a record of reports: a complete span is then kept.
    */
   settle(lastReported: number | "unknown"): Settled {
@@ -150,7 +141,6 @@ export class ScmFile {
     return fate;
   }
 
-  /** Closes the files; the last span is kept. */
   close(): void {
     try {
       this.#apply();
@@ -163,8 +153,8 @@ export class ScmFile {
   }
 
   /**
-   * Merges the last span's record into the content. After a partial failure (no space) the record
-   * stays in the log, and the next opening repeats the merge.
+   * Merges the record into the content. After a partial failure (no space) the record stays in the
+   * log, and the next opening repeats the merge.
    */
   #apply(): void {
     const record = this.#pending;
@@ -193,7 +183,6 @@ export class ScmFile {
     });
   }
 
-  /** Compares content and log with the sums, or makes those of a new file. */
   #check({ isKnown, accepts }: { readonly isKnown: boolean; readonly accepts: boolean }): void {
     const content = bytesOf(this.#main);
     if (!accepts) {
@@ -213,7 +202,7 @@ export class ScmFile {
     });
   }
 
-  /** Sums are made before any write, so a file without them must be as it was created. */
+  /** Sums are made before any write: a file without them must be as created. */
   #damageOfNew(): string | undefined {
     const isNew = this.#log.statSync().size === 0 && !this.#main.statSync().blocks;
     return isNew ? undefined : `${this.path}.sums is missing or empty`;
@@ -241,7 +230,7 @@ export class ScmFile {
   }
 }
 
-/** Without statSync: the process may have given up its right to read files that are not open. */
+/** statSync would need a right that the process may have given up. */
 function sizeOf(file: Deno.FsFile): number {
   return file.seekSync(0, Deno.SeekMode.End);
 }
@@ -274,7 +263,7 @@ function openMain(path: string, { host, bytes }: ScmFilePlan): Deno.FsFile {
     if (!file.tryLockSync(true)) {
       throw new ScmFileBusy(`Cannot use SCM file ${path}: another process has it open`);
     }
-    // An empty file belongs to a process that died right after creating it.
+    // Empty: a process died right after creating it.
     if (file.statSync().size === 0) attempt(`size ${path}`, () => file.truncateSync(bytes));
   } catch (error) {
     file.close();
@@ -296,7 +285,6 @@ function statIfAny(path: string): Deno.FileInfo | undefined {
   }
 }
 
-/** Runs `operation`; converts errors of the file system to {@link ScmFileError}. */
 function attempt<T>(action: string, operation: () => T): T {
   try {
     return operation();

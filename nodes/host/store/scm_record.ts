@@ -1,15 +1,14 @@
 /**
- * The record of one span's durable writes: the format of `<path>.log` of an SCM file (`scm_file.ts`),
- * and the decision on a record found at opening.
+ * The record of one span's durable writes (`<path>.log` of an SCM file, `scm_file.ts`), and the
+ * decision on one found at opening.
  */
 import type { DurableWrite } from "../../../fabric/node.ts";
 import { crc32 } from "../../../fabric/wire/roce/icrc.ts";
 
 /**
- * The decision on the last span of the earlier life, when its store is opened again. `kept`: the
- * span had been reported; `undone`: it had not; `assumed`: the record is complete, reports are
- * unknown, and it is kept; `torn`: the process died while it wrote the record, so before the
- * report; `none`: there was nothing to decide.
+ * The decision on the earlier life's last span. `kept`: it had been reported; `undone`: it had not;
+ * `assumed`: complete, reports unknown, kept; `torn`: the process died while it wrote the record,
+ * so before the report; `none`: nothing to decide.
  */
 export type Settled = "none" | "torn" | "kept" | "undone" | "assumed";
 
@@ -27,10 +26,7 @@ export interface ScmRecord {
   readonly writes: readonly DurableWrite[];
 }
 
-/**
- * Encodes a record; adjacent writes become one entry. @returns the bytes, and the entries as views
- * of them.
- */
+/** Adjacent writes become one entry. @returns the bytes, and the entries as views of them. */
 export function encodeRecord(
   { span, writes }: ScmRecord,
 ): { bytes: Uint8Array<ArrayBuffer>; writes: DurableWrite[] } {
@@ -67,7 +63,7 @@ export function encodeRecord(
   };
 }
 
-/** Decodes a record from the beginning of `bytes`; undefined where it is invalid or incomplete. */
+/** @returns the record at the beginning of `bytes`; undefined where it is invalid or incomplete. */
 export function decodeRecord(bytes: Uint8Array): ScmRecord | undefined {
   if (bytes.length < HEADER_BYTES) return undefined;
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
@@ -85,19 +81,16 @@ export function decodeRecord(bytes: Uint8Array): ScmRecord | undefined {
   return { span: view.getFloat64(16), writes };
 }
 
-/** Whether these bytes may be the beginning of a record whose writing was cut short. */
 export function mayBeTorn(bytes: Uint8Array): boolean {
   const magic = new DataView(new ArrayBuffer(4));
   magic.setUint32(0, MAGIC);
   return bytes.subarray(0, 4).every((byte, i) => byte === magic.getUint8(i));
 }
 
-/** Whether a complete record found at opening is kept. */
 export function isReported(span: number, lastReported: number | "unknown"): boolean {
   return lastReported === "unknown" || span <= lastReported;
 }
 
-/** The decision on a complete record found at opening. */
 export function fateOf(span: number, lastReported: number | "unknown"): Settled {
   if (!isReported(span, lastReported)) return "undone";
   return lastReported === "unknown" ? "assumed" : "kept";

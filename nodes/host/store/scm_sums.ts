@@ -13,11 +13,9 @@ const MAGIC = 0x52_4d_53_53;
 const HEAD_BYTES = 40;
 const PAGE_BYTES = 4096;
 const ZERO_SUM = crc32(new Uint8Array(PAGE_BYTES));
-/** The sum of a page that was never written, and of a written page of zeros. */
 const UNWRITTEN = 0, WRITTEN_ZEROS = 1;
 const NONE = -1;
 const READ_PAGES = 256;
-/** Bytes of a block in the file system's counts. */
 const BLOCK_BYTES = 512;
 
 export interface ByteStore {
@@ -26,10 +24,9 @@ export interface ByteStore {
 }
 
 interface State {
-  /** The span whose whole record the log holds, not merged into the content yet. */
+  /** The span whose whole record is in the log, not merged. */
   readonly pending: number;
   readonly logBytes: number;
-  /** Whether that record is being merged. */
   readonly merging: boolean;
 }
 
@@ -58,7 +55,7 @@ export class ScmSums {
     return this.#state.pending !== NONE;
   }
 
-  /** Reads the head. @returns false where it is damaged. */
+  /** @returns false where it is damaged. */
   open(): boolean {
     const head = new DataView(this.#file.read(0, HEAD_BYTES).buffer);
     if (head.getUint32(0) !== MAGIC || head.getUint32(4) !== sumOf(head)) return false;
@@ -84,17 +81,15 @@ export class ScmSums {
     this.#file.write(0, new Uint8Array(head.buffer));
   }
 
-  /** The log holds no valid record. */
   markAtRest(): void {
     this.mark(AT_REST);
   }
 
-  /** Computes the sums of all pages that these writes, which the content has, have touched. */
   update(content: ByteStore, writes: readonly DurableWrite[]): void {
     for (const page of pagesOf(writes)) this.#take(page, this.#page(content, page));
   }
 
-  /** Computes all sums from the content: pages of zeros count as never written. */
+  /** Pages of zeros count as never written. */
   takeAll(content: ByteStore): void {
     for (let page = 0; page * PAGE_BYTES < this.#bytes; page++) {
       const bytes = this.#page(content, page);
@@ -103,9 +98,8 @@ export class ScmSums {
   }
 
   /**
-   * The offset of the first page that differs from its sum; undefined without one. Pages that were
-   * never written are read only where the file system has given the content more blocks than the
-   * others need.
+   * Offset of the first page that differs from its sum; undefined without one. Pages never written are read only where
+   * the content has more blocks than the others need.
    * @param blocks that the file system has given to the content.
    * @param merging writes that may be in the content in part.
    */
@@ -152,10 +146,7 @@ export class ScmSums {
   }
 }
 
-/**
- * Whether any page of bytes [from, to) of the content was ever written, by its sums; true where
- * `sums` is too short.
- */
+/** Whether any page of [from, to) was written; true also where `sums` is too short. */
 export function isWritten(
   sums: Uint8Array,
   { from, to }: { readonly from: number; readonly to: number },

@@ -1,8 +1,5 @@
 /**
- * Address handles: `ibv_create_ah`, `ibv_destroy_ah`. The destination and the outer headers of a UD
- * send, created once and referenced by each send. They exist in the driver only (mlx5). For
- * connected queue pairs the UDP source port can be set: `mlx5dv_modify_qp_udp_sport`. And multicast groups of UD
- * queue pairs: `ibv_attach_mcast`, `ibv_detach_mcast`.
+ * Address handles, which exist in the driver only (mlx5), and multicast groups of UD queue pairs.
  */
 import { GRH_BYTES, GRH_VERSION } from "../../../fabric/wire/roce/grh.ts";
 import { isGroupAddress } from "../../../fabric/wire/roce/neighbour.ts";
@@ -51,7 +48,6 @@ export function createAh(pd: Pd, options: AhOptions): Ah | VerbError {
  */
 export { GRH_BYTES };
 const IPV4_AT = GRH_BYTES - 20;
-/** The low 32 bits of a GRH's source GID. */
 const SOURCE_AT = 20;
 
 function isGrh(area: Uint8Array): boolean {
@@ -76,7 +72,7 @@ export function createAhFromWc(pd: Pd, area: Uint8Array): Ah | VerbError {
   if (area.length < GRH_BYTES || !(isGrh(area) || area[IPV4_AT] === 0x45)) {
     return verbError("EINVAL", "The buffer does not begin with the area of a received datagram");
   }
-  // A switch may have set the ECN bits; they are not copied.
+  // A switch may have set the ECN bits: they are not copied.
   return createAh(pd, { address: sourceInGrh(area), trafficClass: trafficClassOf(area) & 0xfc });
 }
 
@@ -88,7 +84,7 @@ export function destroyAh(ah: Ah): VerbError | undefined {
   return undefined;
 }
 
-/** The reason why a queue pair of `pd` cannot send with this handle; undefined where it can. */
+/** Why a queue pair of `pd` cannot send with it; undefined where it can. */
 export function refuseAh(pd: Pd, ah: Ah): string | undefined {
   if (!ah.uses.alive) return "The address handle is gone";
   const { device: { state }, handle, epoch } = ah.pd;

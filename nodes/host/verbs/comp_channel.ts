@@ -1,8 +1,7 @@
 /**
- * Completion channels: `ibv_create_comp_channel`, `ibv_get_cq_event`, `ibv_ack_cq_events`
- * (`rocev2.md` §4.4). The queues of a channel share its interrupt vector; the driver finds the
- * queue of an interrupt by checking the armed ones. A spurious event is legal, a missing one is
- * not.
+ * Completion channels (`rocev2.md` §4.4). The queues of a channel share its interrupt vector; the
+ * driver finds the queue of an interrupt by checking the armed ones. A spurious event is legal, a
+ * missing one is not.
  */
 import { NEVER, type Time } from "../../../fabric/base/time.ts";
 import { isThere, makesEvent, refuseCq, unreadEntries } from "./completion_queue.ts";
@@ -26,7 +25,6 @@ export function destroyCompChannel(channel: CompChannel): VerbError | undefined 
   return undefined;
 }
 
-/** Signalled when a channel is destroyed: wakes programs that wait for its events. */
 function goneChannelSignal({ vector }: CompChannel): string {
   return `comp-channel-gone-${vector}`;
 }
@@ -114,13 +112,12 @@ export function* getCqEvent(
   for (;;) {
     const gone = refuseCq(cq.device, cq);
     if (gone !== undefined) return gone;
-    // Interrupts of two arms may have come as one: the entries read so far already tell of both.
+    // Interrupts of two arms may have come as one, so the entries read so far count for both.
     if (cq.place.fired > 0) yield* cpu.settle();
     else if ((yield* cpu.waitAny(sources, options.deadline ?? NEVER)) === "timeout") {
       return "timeout";
     }
-    // The vector may have been raised for another queue that shares it, or for an event that was
-    // taken.
+    // The vector may be shared, or its event was taken.
     if (!hasEvent(cq)) continue;
     takeEvent(cq);
     return "event";

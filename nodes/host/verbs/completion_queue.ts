@@ -1,7 +1,6 @@
 /**
- * Completion queues: `ibv_poll_cq`, `ibv_req_notify_cq` and waiting for either (`create_cq.ts` makes them).
- * The RNIC writes entries by DMA; the host detects them by their owner bit and rarely updates its
- * pointer.
+ * Use of completion queues (`create_cq.ts` makes them). The RNIC writes entries by DMA; the host
+ * detects them by their owner bit and rarely updates its pointer.
  */
 import { NEVER, type Time } from "../../../fabric/base/time.ts";
 import { type Cqe, CQE_BYTES, decodeCqe } from "../../../fabric/wire/host_bus/cqe.ts";
@@ -28,7 +27,7 @@ import { failureText, retireRecv, retireSend, retireSlot, shownWrId } from "./ri
 import { decodeVerdict } from "../../../fabric/wire/roce/verify_eth.ts";
 
 /**
- * Whether the queue is neither destroyed nor older than the RNIC's failure, after which its memory
+ * False for a queue that was destroyed, or is older than the RNIC's failure, after which its memory
  * is reused.
  */
 export function isThere(cq: Cq): boolean {
@@ -36,8 +35,8 @@ export function isThere(cq: Cq): boolean {
 }
 
 /**
- * Refuses a completion queue that is gone, or about to go: EINVAL where it was destroyed, ENOENT
- * where its RNIC has failed. The card may have reused its number.
+ * EINVAL where it is destroyed, ENOENT where the RNIC has failed: the card may have reused the
+ * number.
  */
 export function refuseCq(device: Device, cq: Cq): VerbError | undefined {
   const stale = refuseStale(device, cq.epoch);
@@ -49,7 +48,6 @@ function nextEntry(cq: Cq): number {
   return cq.address + (cq.place.taken % cq.entries) * CQE_BYTES;
 }
 
-/** The written, unread entries, in order, each with its position. */
 export function* unreadEntries(
   { device, address, entries, place }: Cq,
 ): Generator<readonly [cqe: Cqe, position: number]> {
@@ -61,12 +59,11 @@ export function* unreadEntries(
   }
 }
 
-/** Counts completions: the entry that closes a ring is none. */
+/** The entry that closes a ring is no completion. */
 function unreadCount(cq: Cq): number {
   return [...unreadEntries(cq)].filter(([{ opcode }]) => opcode !== "resize").length;
 }
 
-/** Whether the card raises the armed notification for this entry (ibv_req_notify_cq). */
 export function makesEvent(
   { place: { armed, armedFrom } }: Cq,
   { solicited, status }: Cqe,
@@ -77,14 +74,14 @@ export function makesEvent(
 }
 
 /**
- * Takes the present entries, without letting time pass, until `use` returns false; stores the
- * host's pointer every quarter of the ring (Q-12).
+ * Ends when `use` returns false. No time passes. The host's pointer is stored every quarter of the
+ * ring (Q-12).
  */
 export function takeEntries(cq: Cq, use: (cqe: Cqe, position: number) => boolean): void {
   const { cpu, state } = cq.device;
   const { place } = cq;
   cpu.charge(state.timing.pollPs);
-  // The queue's memory may be reused: its remaining completions are lost.
+  // Its memory may be reused: remaining completions are lost.
   if (!isThere(cq)) return;
   for (let wantsMore = true; wantsMore && !place.resizing;) {
     const cqe = decodeCqe(cpu.load(nextEntry(cq), CQE_BYTES), place.taken, cq.entries);
@@ -101,7 +98,6 @@ export function takeEntries(cq: Cq, use: (cqe: Cqe, position: number) => boolean
   }
 }
 
-/** Takes the available completions, at most `most`, without letting time pass. */
 export function takeCompletions<Id extends WrId = number>(
   cq: Cq,
   most: number,
@@ -119,7 +115,6 @@ export function takeCompletions<Id extends WrId = number>(
   return completions;
 }
 
-/** The completion with the WQE's present index, where its queue has moved to another ring since. */
 function inNewRing(place: CqPlace, cqe: Cqe, position: number): Cqe {
   const { moved } = place;
   const queue = isOfSend(cqe) ? "send" : "recv";
@@ -128,14 +123,14 @@ function inNewRing(place: CqPlace, cqe: Cqe, position: number): Cqe {
     if (qpn !== cqe.qpn || kind !== queue || position >= before) continue;
     wqeIndex = (to.tail + ringDistance(from.tail, wqeIndex, from.depth)) % to.depth;
   }
-  // Moves without an earlier unread completion are dropped.
+  // Moves without an earlier unread completion are of no use.
   for (let i = moved.length - 1; i >= 0; i--) {
     if (position + 1 >= moved[i]!.before) moved.splice(i, 1);
   }
   return wqeIndex === cqe.wqeIndex ? cqe : { ...cqe, wqeIndex };
 }
 
-/** Discards the queue pair's completions before `before` (mlx5: cq_clean). */
+/** Discards completions before `before` (mlx5: cq_clean). */
 export function endLife(cq: Cq, qpn: number, life: EndedLife): void {
   if (life.before > cq.place.taken) cq.place.ended.set(qpn, life);
 }
@@ -152,7 +147,6 @@ function isOfEndedLife(cq: Cq, cqe: Cqe, position: number): boolean {
   return true;
 }
 
-/** @throws ProgramError on a queue that was destroyed, as a program would poll or wait without end. */
 function insistOn(cq: Cq): void {
   if (isThere(cq) && !cq.place.leaving) return;
   const gone = refuseCq(cq.device, cq);
@@ -176,7 +170,7 @@ export function* pollCq<Id extends WrId = number>(
   const { device: { cpu }, place } = cq;
   const { taken } = place, owedPs = cpu.owedPs;
   const completions = takeCompletions<Id>(cq, most);
-  // Entries of an ended life are taken, but not returned.
+  // Entries of an ended life are taken, not returned.
   const isEmpty = place.taken === taken;
   const costPs = cpu.owedPs - owedPs;
   yield* cpu.polled?.({ ring: place, address: cq.address, costPs, isEmpty }) ?? cpu.settle();
@@ -201,7 +195,7 @@ export function* reqNotifyCq(
 function* arm(cq: Cq, armed: Exclude<CqPlace["armed"], "no">): Steps<void> {
   const { cqn, place, device } = cq;
   place.armed = armed;
-  // Entries that are not visible yet come later: a program that polls once more misses none.
+  // Entries not visible yet come later: a program that polls once more misses none.
   place.armedFrom = place.taken + (device.state.arm === "next" ? unreadCount(cq) : 0);
   const request = { cqn, position: place.armedFrom, solicitedOnly: armed === "solicited" };
   yield* device.cpu.registerWrite(CQ_ARM_OFFSET, encodeCqArm(request));
@@ -242,8 +236,8 @@ export function* waitCompletion<Id extends WrId = number>(
     insistOn(cq);
     let completions = takeCompletions<Id>(cq, most);
     if (completions.length === 0 && vector !== null) {
-      // Arm, then poll again: where arming is only for later completions, one in between raises no
-      // interrupt (`rocev2.md` §4.4). An arm of the program's stays, and may fire sooner.
+      // Arm, then poll again: one in between raises no interrupt where arming is for later
+      // completions (`rocev2.md` §4.4). The program's own arm stays, and may fire sooner.
       yield* arm(cq, ["any", "solicited"].includes(cq.place.armed) ? "any" : "wait");
       completions = takeCompletions(cq, most);
     }
@@ -260,12 +254,11 @@ export function* waitCompletion<Id extends WrId = number>(
   }
 }
 
-/** Whether the completion is of a send queue. */
 function isOfSend(cqe: Cqe): boolean {
   return cqe.opcode === "requester" || cqe.opcode === "requester-error";
 }
 
-/** Records the queue pair's state after an error completion (`rocev2.md` §4.1). */
+/** The RNIC has changed the queue pair's state (`rocev2.md` §4.1). */
 function recordError(qp: Qp, cqe: Cqe): void {
   const { life, type } = qp;
   if (type === "rc" || !isOfSend(cqe)) life.state = "err";
@@ -273,8 +266,8 @@ function recordError(qp: Qp, cqe: Cqe): void {
 }
 
 /**
- * The program's form of a ring entry; retires its work request. Undefined where its queue pair was
- * destroyed meanwhile: such completions are discarded.
+ * Retires the work request. @returns undefined where its queue pair was destroyed: such completions
+ * are discarded.
  */
 function completionOf<Id extends WrId = number>(
   device: Device,
@@ -282,7 +275,7 @@ function completionOf<Id extends WrId = number>(
 ): WorkCompletion<Id> | undefined {
   const qp = device.state.queuePairs.get(cqe.qpn);
   if (qp === undefined) return undefined;
-  // A write that failed its verification was answered: its queue pair remains operational (V-01).
+  // VERIFY_ERR is an answer: the queue pair remains operational (V-01).
   if (cqe.status !== "SUCCESS" && cqe.status !== "VERIFY_ERR") recordError(qp, cqe);
   const retired = isOfSend(cqe) ? retireSend(qp, cqe.wqeIndex) : retireRecv(qp, cqe.wqeIndex);
   if (device.cpu.auditing) auditCompleted(qp, cqe, { device, wrId: retired.wrId });

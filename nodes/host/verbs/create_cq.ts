@@ -1,7 +1,4 @@
-/**
- * `ibv_create_cq`, `ibv_create_cq_ex` and `ibv_destroy_cq`: the options of a completion queue, and
- * its ring. `completion_queue.ts` has its use.
- */
+/** Creation and destruction of completion queues. `completion_queue.ts` has its use. */
 import { CQE_BYTES, CQE_INVALID } from "../../../fabric/wire/host_bus/cqe.ts";
 import { refuseCq } from "./completion_queue.ts";
 import {
@@ -54,7 +51,6 @@ export interface CqOptions {
   readonly flags?: CqFlags;
 }
 
-/** With either of them the card writes its time into each entry. */
 const TIMESTAMPS = IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |
   IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
 const WC_FLAGS = IBV_WC_STANDARD_FLAGS | TIMESTAMPS;
@@ -79,12 +75,12 @@ function refuseFlags({ wcFlags = 0, flags = 0 }: CqOptions): VerbError | undefin
   return undefined;
 }
 
-/** Number of the first shared vector; lower ones belong to single queues and to channels. */
+/** Lower ones belong to single queues and to channels. */
 const FIRST_COMP_VECTOR = 1 << 16;
 
 /**
- * Ring size for `wanted` completions. The host updates its pointer every quarter of the ring and
- * one unit stays free: 3/4 − 1 can be used.
+ * The host updates its pointer every quarter of the ring and one unit stays free: 3/4 − 1 can be
+ * used.
  */
 export function ringEntries(wanted: number): number {
   return powerOfTwo(Math.ceil((wanted + 1) * 4 / 3));
@@ -94,7 +90,6 @@ export function refuseEntries(wanted: number): VerbError | undefined {
   return refuseBeyond("entries", wanted, LIMITS.completions);
 }
 
-/** Initialises every entry of a ring as unwritten. */
 export function fillInvalid({ cpu }: Device, ring: Buffer): void {
   const fill = new Uint8Array(ring.length);
   for (let at = CQE_BYTES - 1; at < fill.length; at += CQE_BYTES) fill[at] = CQE_INVALID;
@@ -212,7 +207,7 @@ export function* destroyCq(cq: Cq): Steps<VerbError | undefined> {
   // The card may have reused the number before it answered.
   if (completionQueues.get(cq.cqn)?.place === cq.place) completionQueues.delete(cq.cqn);
   giveBack(cq.device, cq.place);
-  // libibverbs would leave a thread that waits for its events waiting for ever.
+  // libibverbs would leave a thread waiting for its events for ever.
   cq.device.cpu.signal(cq.place.goneSignal);
   return undefined;
 }

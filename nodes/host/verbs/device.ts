@@ -1,6 +1,6 @@
 /**
- * The driver's view of the RNIC: queue information in host memory (Q-04), and the state shared by
- * all programs of the host. `../open_device.ts` has the functions of a program.
+ * The driver's view of the RNIC: queue information (Q-04), and state shared by all programs of the
+ * host.
  */
 import { assert } from "../../../fabric/base/assert.ts";
 import type { HostPlan } from "../../../fabric/rack/plan/plan.ts";
@@ -33,22 +33,21 @@ import type { Context, Device, DeviceOptions, DeviceState, Pd, Qp, VerbError } f
 
 export { failed, must, ProgramError, verbError };
 
-/** Refuses a protection domain that is destroyed, or from before the RNIC's failure. */
 export function refusePd({ device, epoch, uses }: Pd): VerbError | undefined {
   const stale = refuseStale(device, epoch);
   if (stale !== undefined || uses.alive) return stale;
   return verbError("EINVAL", "The protection domain is gone");
 }
 
-/** Refuses an object from before the RNIC's failure: its numbers may be reused. */
+/** An object from before the RNIC's failure: its numbers may be reused. */
 export function refuseStale(device: Device, epoch: number): VerbError | undefined {
   if (epoch === device.state.epoch) return undefined;
   return verbError("ENOENT", "The RNIC has failed since this was made");
 }
 
 /**
- * Refuses a queue pair that is gone: EINVAL where it was destroyed, ENOENT where its RNIC has
- * failed. Copies of the object share its ring, which identifies it.
+ * EINVAL where destroyed, ENOENT where the RNIC has failed. Copies of the object share its ring,
+ * which identifies it.
  */
 export function refuseQp({ device, pd, qpn, sq }: Qp): VerbError | undefined {
   const stale = refuseStale(device, pd.epoch);
@@ -56,7 +55,7 @@ export function refuseQp({ device, pd, qpn, sq }: Qp): VerbError | undefined {
   return verbError("EINVAL", `QP ${qpn} is gone already`);
 }
 
-/** Frees the owner's memory, unless that was done at the RNIC's failure. */
+/** Without effect where that was done at the RNIC's failure. */
 export function giveBack({ cpu, state }: Device, owner: object): void {
   const address = state.held.get(owner);
   if (address === undefined) return;
@@ -64,7 +63,7 @@ export function giveBack({ cpu, state }: Device, owner: object): void {
   cpu.free({ address });
 }
 
-/** Sends a command without a result. @returns the firmware's error. */
+/** @returns the firmware's error. */
 export function* perform(
   cpu: Pick<Cpu, "command">,
   command: RnicCommand,
@@ -73,17 +72,12 @@ export function* perform(
   return failed(reply) ? reply : undefined;
 }
 
-/**
- * The reply, or ENOENT where the RNIC has failed and come back since, as the reply is then stale.
- */
+/** ENOENT where the RNIC has failed and come back: the reply is stale. */
 export function inTime<T>(reply: T | VerbError, device: Device, epoch: number): T | VerbError {
   return failed(reply) ? reply : refuseStale(device, epoch) ?? reply;
 }
 
-/**
- * P-02: the data flow of a persistent DMA write on this host, and hence the flush mechanism: a read
- * flushes the IIO; only a CPU can flush the LLC, where that is necessary (P-01).
- */
+/** P-02, P-01: a read flushes the IIO; only a CPU can flush the LLC, where that is necessary. */
 function persistencePlan(plan: HostPlan): PersistencePlan {
   const noSnoop = plan.architecture === "ddio+ns";
   const flow = flowOf(plan, noSnoop);
@@ -92,7 +86,6 @@ function persistencePlan(plan: HostPlan): PersistencePlan {
   return { flow, flush, noSnoop };
 }
 
-/** The store of queue information (Q-04): its memory, and the beginning of each space in it. */
 interface Store {
   readonly buffers: readonly Buffer[];
   readonly bases: Readonly<Record<"virtual" | "physical", SpaceBases>>;
@@ -117,7 +110,6 @@ function allocateStore(cpu: Cpu, queues: number, store: StoreLayout): Store {
   return { buffers, bases };
 }
 
-/** Queue information in the card's memory, all of which the driver uses. */
 function storeAtCard(queues: number, store: StoreLayout): Store {
   const { layout, bytes } = store;
   const space1 = CARD_MEMORY_BASE;
@@ -127,12 +119,10 @@ function storeAtCard(queues: number, store: StoreLayout): Store {
   return { buffers: [], bases: { virtual: bases, physical: bases } };
 }
 
-/** Exceeds the interrupts of a card. */
+/** More than a card's interrupts. */
 const VECTORS_SPAN = 2 ** 32;
 
-/**
- * Lays out queue information for `plan.queues` queues (Q-04) and passes its addresses to the RNIC.
- */
+/** Q-04. */
 export function* initDevice(
   cpu: Cpu,
   plan: HostPlan,
@@ -193,7 +183,6 @@ export function* initDevice(
   };
 }
 
-/** Physical address of a buffer that the RNIC uses as one contiguous range: a ring or a space. */
 export function contiguous(buffer: Buffer): number {
   const first = buffer.pages[0]!;
   for (let i = 1; i < buffer.pages.length; i++) {
@@ -205,7 +194,6 @@ export function contiguous(buffer: Buffer): number {
   return first + buffer.address % buffer.pageBytes;
 }
 
-/** Bytes of the buffer's pages from its address on. */
 export function roomOf({ address, pages, pageBytes }: Buffer): number {
   return pages.length * pageBytes - address % pageBytes;
 }
@@ -227,7 +215,7 @@ export function powerOfTwo(least: number): number {
 
 type ReplyTo<Op> = Extract<RnicReply, { status: "ok"; op: Op }>;
 
-/** Sends a command. @returns its reply, of kind `op`, or the firmware's error. */
+/** @returns the reply, of kind `op`, or the firmware's error. */
 export function* request<Op extends Extract<RnicReply, { status: "ok" }>["op"]>(
   cpu: Pick<Cpu, "command">,
   op: Op,
@@ -240,8 +228,7 @@ export function* request<Op extends Extract<RnicReply, { status: "ok" }>["op"]>(
 }
 
 /**
- * Stores the host's own pointer of a queue into space 3 with its timestamp (Q-05, Q-08). Timestamps
- * of one queue increase strictly, so that two pointers can be ordered.
+ * Timestamps of one queue increase strictly, so that two pointers can be ordered (Q-05, Q-08).
  * @returns the timestamp.
  */
 export function storePointer(
@@ -252,14 +239,13 @@ export function storePointer(
   queue.stamp = Math.max(device.cpu.now, queue.stamp + 1);
   const { store } = device.state;
   const entry = encodeEntry(store, 3, { hostPointer: pointer, stamp: queue.stamp });
-  // Only its own two fields are stored: the RNIC's pointer may lie beside them (Q-05).
+  // Stores only its own two fields: the RNIC's pointer may lie beside them (Q-05).
   const { hostPointer: from, stamp } = store.offsets;
   const address = entryAddress(store, device.state, { queue: queue.queue, space: 3 });
   device.cpu.store(address + from, entry.subarray(from, stamp + fieldBytes("stamp")));
   return queue.stamp;
 }
 
-/** Events that imply that their queue pair is in ERR. */
 const ENDS_QUEUE_PAIR: ReadonlySet<RnicEvent["type"]> = new Set([
   "QP_FATAL",
   "QP_REQ_ERR",
@@ -272,16 +258,14 @@ export function newContext(): Context {
 }
 
 /**
- * The program's context gets events of the port and of the device from now on. @param program its
- * name with its number.
+ * The context gets events of the port and of the device. @param program its name with its number.
  */
 export function addContext({ contexts }: DeviceState, context: Context, program: string): void {
   contexts.set(context, program);
 }
 
 /**
- * The object of an asynchronous event, and its ring, which identifies copies of the object;
- * undefined if it is gone.
+ * @returns the object and its ring, which identifies copies of the object; undefined if it is gone.
  */
 function objectOf(state: DeviceState, event: RnicEvent): EventObject | undefined {
   if ("qpn" in event) {
@@ -303,9 +287,8 @@ interface EventObject {
 }
 
 /**
- * Passes an asynchronous event of the firmware to the context that made its object (Linux:
- * `ib_uverbs_qp_event_handler`); events of the port or of the device go to every context
- * (`ib_uverbs_event_handler`).
+ * The context that made the object gets its event (Linux: `ib_uverbs_qp_event_handler`); all
+ * contexts get events of port or device (`ib_uverbs_event_handler`).
  */
 export function handleEvent({ state }: Pick<Device, "state">, event: RnicEvent): void {
   if ("portNum" in event || event.type === "DEVICE_FATAL") {
@@ -353,7 +336,7 @@ export function ackAsyncEvent({ context }: Device, event: RnicEvent): VerbError 
   return verbError("EINVAL", `No event ${event.type} waits to be acknowledged in this context`);
 }
 
-/** EBUSY while events of the object are unacknowledged: libibverbs' call would wait for them. */
+/** EBUSY, where libibverbs' call would wait for the acknowledgements. */
 export function refuseUnacknowledged(
   { unacknowledged }: Context,
   ring: object,
@@ -365,12 +348,11 @@ export function refuseUnacknowledged(
   return undefined;
 }
 
-/** The object is destroyed with its users: the program need not acknowledge its events any more. */
 export function ackEventsOf({ unacknowledged }: Context, ring: object): void {
   for (const [event, about] of unacknowledged) if (about === ring) unacknowledged.delete(event);
 }
 
-/** Drops unread events of an object that is gone: its number may be reused. */
+/** The object's number may be reused. */
 export function dropEvents({ unread }: Context, ring: object): void {
   const others = unread.filter((each) => each.ring !== ring);
   unread.splice(0, unread.length, ...others);

@@ -1,9 +1,8 @@
 /**
- * The driver's watch over doorbells (Q-06): a doorbell may be lost, or find the doorbell space
- * full. Where the RNIC takes no request of a send queue for a while, the driver repeats its
- * doorbell, with the same pointer and stamp, so that an unnecessary one has no effect (Q-08).
- * Receive queues need no watch: the RNIC reads their pointer in memory before it treats one as
- * empty.
+ * Lost doorbells (Q-06). Where the RNIC takes no request of a send queue for a while, the driver
+ * repeats its doorbell, with the same pointer and stamp, so that an unnecessary one has no effect
+ * (Q-08). Receive queues need no watch: the RNIC reads their pointer in memory before it treats one
+ * as empty.
  */
 import type { Time } from "../../../fabric/base/time.ts";
 import { NEVER } from "../../../fabric/base/time.ts";
@@ -12,7 +11,7 @@ import type { Device, Ring } from "./objects.ts";
 import { takenUpTo } from "./queue_fill.ts";
 import { DOORBELL_RUNG, repeatDoorbell } from "./rings.ts";
 
-/** Never returns. @param retryPs how long a queue may stand still. */
+/** @param retryPs how long a queue may stand still. */
 export function* watchDoorbells(device: Device, retryPs: Time): Steps<void> {
   const { cpu } = device;
   for (;;) {
@@ -29,7 +28,6 @@ export function* watchDoorbells(device: Device, retryPs: Time): Steps<void> {
   }
 }
 
-/** Send queues with requests that the RNIC may not have taken. */
 function* waiting(device: Device): Steps<Ring[]> {
   const found: Ring[] = [];
   if (device.cpu.card === undefined) return found;

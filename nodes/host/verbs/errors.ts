@@ -56,7 +56,7 @@ export function must<T>(answer: T & Done<T>): Exclude<T, VerbError> {
   return answer as Exclude<T, VerbError>;
 }
 
-/** @throws ProgramError for the steps of a call, in place of their result. */
+/** @throws ProgramError for steps of a call in place of their result. */
 export function insistOnDone(value: object, name: string): void {
   if (Object.prototype.toString.call(value) !== "[object Generator]") return;
   throw new ProgramError(

@@ -1,6 +1,6 @@
 /**
- * The driver's end of the card's event queue: a completion queue whose entries are asynchronous events. A thread
- * of the driver takes them when the queue's interrupt is raised.
+ * The driver's end of the card's event queue, a completion queue of asynchronous events; a thread
+ * takes them on its interrupt.
  */
 import { NEVER } from "../../../fabric/base/time.ts";
 import { eventOfEntry } from "../../../fabric/wire/host_bus/event_entry.ts";
@@ -11,16 +11,16 @@ import { createCq } from "./create_cq.ts";
 import { must, perform, ProgramError } from "./device.ts";
 import type { Cq, Device } from "./objects.ts";
 
-/** Gives a ring of 4096 entries, as in Linux (mlx5: MLX5_NUM_ASYNC_EQE). */
+/** Makes a ring of 4096 entries, as in Linux (mlx5: MLX5_NUM_ASYNC_EQE). */
 const EVENTS = 3000;
-/** Above the vectors of single completion queues, below those that queues share. */
+/** Above vectors of single completion queues, below shared ones. */
 export const EVENT_VECTOR = (1 << 16) - 1;
 
 function vectorOf({ state }: Device): number {
   return state.firstVector + EVENT_VECTOR;
 }
 
-/** Creates the queue, at each opening of the card. @throws ProgramError where the card refuses. */
+/** Called at each opening of the card. @throws ProgramError where the card refuses. */
 export function* openEventQueue(device: Device): Steps<Cq> {
   const cq = must(yield* createCq(device, { entries: EVENTS, vector: vectorOf(device) }));
   const wrong = yield* perform(device.cpu, { op: "set-event-queue", cqn: cq.cqn });
@@ -29,7 +29,6 @@ export function* openEventQueue(device: Device): Steps<Cq> {
   return cq;
 }
 
-/** Delivers the events in their order, as long as the host has power. */
 export function* serveEvents(device: Device, deliver: (event: RnicEvent) => void): Steps<void> {
   const { cpu, state } = device;
   for (;;) {
@@ -47,7 +46,6 @@ export function* serveEvents(device: Device, deliver: (event: RnicEvent) => void
   }
 }
 
-/** @returns the number of events. */
 function takeEvents(cq: Cq, deliver: (event: RnicEvent) => void): number {
   const events: RnicEvent[] = [];
   takeEntries(cq, (entry) => {

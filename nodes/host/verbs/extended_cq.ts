@@ -1,7 +1,4 @@
-/**
- * Extended polling: `ibv_start_poll`, `ibv_next_poll`, `ibv_end_poll` and the readers of the
- * current completion. It returns the same completions as `pollCq`, one at a time.
- */
+/** Extended polling: returns the same completions as `pollCq`, one at a time. */
 import { CLOCK_KHZ } from "../../../fabric/wire/host_bus/cqe.ts";
 import { refuseCq, takeCompletions } from "./completion_queue.ts";
 import { failed, verbError } from "./device.ts";
@@ -59,10 +56,10 @@ export function wcRead<Id extends WrId = number>(cq: Cq): WorkCompletion<Id> | V
 export function wcFlags(completion: WorkCompletion<WrId>): WcFlags {
   let flags: WcFlags = 0;
   const { opcode, status, srcQp, verify } = completion;
-  // Also valid for a failed write: it has the reason.
+  // A failed verified write has its result, too: the reason.
   if (verify !== undefined) flags |= RACKMESH_WC_VERIFY;
   if (status !== "SUCCESS") return flags;
-  // Only datagrams have a source QPN and a global route header.
+  // Only datagrams have these.
   if (srcQp !== 0) flags |= IBV_WC_GRH;
   if (opcode === "recv-immediate" || opcode === "recv-write-immediate") flags |= IBV_WC_WITH_IMM;
   if (opcode === "recv-invalidate") flags |= IBV_WC_WITH_INV;

@@ -1,7 +1,4 @@
-/**
- * Sizes that calls accept: each limit once, for the verbs, for the checks of a program's values and
- * for `queryDevice`.
- */
+/** Sizes that calls accept, for verbs, checks of arguments and `queryDevice`. */
 import { QP_WEIGHT_MAX } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import { MAX_INLINE_DATA, MAX_OBJECTS, MAX_SGE } from "../../../fabric/wire/host_bus/wqe.ts";
 import { isWhole, type WholeRange, wholeText } from "../../../fabric/base/whole_number.ts";
@@ -9,20 +6,20 @@ import { verbError } from "./errors.ts";
 import type { VerbError } from "./objects.ts";
 
 export interface Limit extends WholeRange {
-  /** The counted thing: `a number of work requests`. */
+  /** `a number of work requests`. */
   readonly name: string;
 }
 
-/** A completion returns a WQE's position in 16 bits. */
+/** Positions have 16 bits in completions. */
 export const RING_UNITS_MAX = 1 << 16;
-/** Interrupt vectors that completion queues can share (`num_comp_vectors`). */
+/** Shared by completion queues (`num_comp_vectors`). */
 export const COMP_VECTORS = 64;
 
 export const LIMITS = {
   completions: { name: "a number of completions", least: 1, most: 1 << 20 },
-  /** For one queue, with requests of one unit each: one unit stays free. */
+  /** One unit stays free; each request takes one. */
   requests: { name: "a number of work requests", least: 0, most: RING_UNITS_MAX - 1 },
-  /** For a shared queue: a slot has 16 bits and the ring is a power of two. */
+  /** A shared queue's slots have 16 bits, and its ring is a power of two. */
   receives: { name: "a number of receives", least: 1, most: 2 ** 15 - 1 },
   elements: { name: "a number of elements (sge)", least: 0, most: MAX_SGE },
   sharedElements: { name: "a number of elements (sge)", least: 1, most: MAX_SGE },
@@ -39,7 +36,7 @@ export function limitText(limit: Limit): string {
   return `${limit.name}, ${wholeText(limit)}`;
 }
 
-/** EINVAL with the expectation for `field`; undefined for a value within the limit. */
+/** EINVAL with the expectation for `field`. */
 export function refuseBeyond(field: string, value: number, limit: Limit): VerbError | undefined {
   if (isWhole(value, limit)) return undefined;
   return verbError("EINVAL", `${field} is ${value}: expected ${limitText(limit)}`);

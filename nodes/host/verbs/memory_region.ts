@@ -1,4 +1,3 @@
-/** Protection domains and memory regions: `ibv_alloc_pd`, `ibv_reg_mr` and their opposites. */
 import {
   ACCESS,
   type CommandOf,
@@ -76,10 +75,10 @@ export function deallocPd(pd: Pd): VerbError | undefined {
   return undefined;
 }
 
-/** Rights by which a peer relies on persistence: only on SCM (P-22; FLUSH: §4.5, as in rxe). */
+/** Only SCM can have these rights (P-22; FLUSH: §4.5, as in rxe). */
 const PERSISTENCE = ACCESS.remoteWritePersistence | ACCESS.flushPersistent;
 
-/** ibv_reg_mr's rules (`rocev2.md` §4.5) and P-22's; undefined where the request is valid. */
+/** @returns undefined for a valid region (`rocev2.md` §4.5, P-22). */
 function checkRegion(
   pd: Pd,
   buffer: Buffer,
@@ -211,7 +210,7 @@ export function* regMr(
   return mr;
 }
 
-/** Length of a null region: all addresses. It exceeds every memory. */
+/** All addresses: more than any memory has. */
 export const NULL_MR_BYTES = Number.MAX_SAFE_INTEGER;
 
 /**
@@ -236,9 +235,7 @@ export function* allocNullMr(pd: Pd): Steps<Mr | VerbError> {
   return mr;
 }
 
-/**
- * Sends a command for which the firmware may first need memory for its tables (mlx5: MANAGE_PAGES).
- */
+/** The firmware may first need memory for its tables (mlx5: MANAGE_PAGES). */
 function* withMemory<Op extends "register-mr" | "done">(
   device: Device,
   op: Op,
@@ -261,7 +258,6 @@ function* withMemory<Op extends "register-mr" | "done">(
   }
 }
 
-/** Page table, first address, length and kind of memory of a part of a buffer. */
 function placeOf(
   device: Device,
   part: {
@@ -336,7 +332,7 @@ export function* reregMr(mr: Mr, change: Reregistration): Steps<VerbError | unde
   if (place === undefined && (access & ~mr.access & PERSISTENCE) !== 0) {
     return verbError("EINVAL", "Persistence is granted with the memory only");
   }
-  // Imports of the region show this record, too.
+  // Imports of the region show this record.
   const record = device.state.regions.get(mr.lkey) ?? mr;
   const changes = { pd: pd.handle, access, ...(place !== undefined && { place }) };
   const reply = yield* withMemory(device, "done", {
@@ -426,7 +422,6 @@ function refuseAdvice({ pd, sges, advice }: Advice): VerbError | undefined {
   return undefined;
 }
 
-/** Refuses a region that is deregistered, or from before the RNIC's failure. */
 function refuseMr({ pd: { device, epoch }, uses, lkey }: Mr): VerbError | undefined {
   const stale = refuseStale(device, epoch);
   if (stale !== undefined || uses.alive) return stale;
@@ -484,7 +479,6 @@ export function* madvise(
   return undefined;
 }
 
-/** The domain bound to a context, whose core sends the commands. */
 function inContext(pd: Pd, device: Device): Pd {
   return pd.device === device ? pd : { ...pd, device };
 }

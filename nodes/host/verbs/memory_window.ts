@@ -1,8 +1,7 @@
 /**
- * Memory windows: `ibv_alloc_mw`, `ibv_bind_mw`, `ibv_inc_rkey`, `ibv_dealloc_mw` (`rocev2.md`
- * §4.5). A window grants access to a part of a region under its own key, without the firmware:
- * binding is a work request. Type 2 is bound by a post of `bind-mw` and invalidated by
- * `local-invalidate` or a peer's `send-invalidate`; type 1 by {@link bindMw}.
+ * Memory windows (`rocev2.md` §4.5): a key for a part of a region, without the firmware: binding is
+ * a work request. Type 2 is bound by a post of `bind-mw` and invalidated by `local-invalidate` or a
+ * peer's `send-invalidate`; type 1 by {@link bindMw}.
  */
 import { refuseAccess, type WindowType } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { BindOperands } from "../../../fabric/wire/host_bus/wqe.ts";
@@ -49,7 +48,7 @@ export function* deallocMw(mw: Mw): Steps<VerbError | undefined> {
   return undefined;
 }
 
-/** The reason why a bind cannot be posted; the RNIC checks the rest (MW_BIND_ERR). */
+/** @returns why the bind cannot be posted; the RNIC checks the rest (MW_BIND_ERR). */
 export function refuseBind({ device: { state } }: Qp, bind: MwBind): string | undefined {
   const { mw, mr, rkey, access } = bind;
   const { device, epoch } = mw.pd;

@@ -1,7 +1,6 @@
 /**
- * A program's objects of the RNIC: device, protection domain, region, window, address handle,
- * queues, and work requests. Types only, so that no verb's file imports another verb's for them;
- * the file that creates an object documents its behaviour.
+ * A program's objects of the RNIC. Types only, so that no verb's file imports another verb's for
+ * them; the file that creates an object documents its behaviour.
  */
 import type { Time } from "../../../fabric/base/time.ts";
 import type { QueuePlan } from "../../../fabric/rack/plan/queue_plan.ts";
@@ -35,7 +34,7 @@ export type Errno =
   | "EADDRINUSE"
   | "EADDRNOTAVAIL";
 
-/** A refused verb has changed nothing. `reason` has what was found and what was expected. */
+/** A refused verb has changed nothing. */
 export interface VerbError {
   /** The error that libibverbs would return. */
   readonly errno: Errno;
@@ -79,25 +78,25 @@ export interface DeviceState {
   readonly isWatched: boolean;
   readonly inline: InlineRule;
   readonly blueFlame: BlueFlame;
-  /** Virtual addresses of the three spaces of queue information (Q-04). */
+  /** Virtual addresses (Q-04). */
   readonly space1: number;
   readonly space2: number;
   readonly space3: number;
   /** The places of the fields in the spaces (Q-05). */
   readonly store: StoreLayout;
-  /** When the RNIC writes its pointers (Q-03). */
+  /** Q-03. */
   readonly readPointer: QueuePlan["readPointer"];
-  /** The completions that an armed queue waits for. */
+  /** How many completions an armed queue waits for. */
   readonly arm: QueuePlan["arm"];
   /**
-   * Words into which the RNIC writes its answers to requests for locks, one for each queue;
-   * undefined: it answers by message.
+   * One buffer for each queue takes the answers to requests for locks; undefined: they come by
+   * message.
    */
   readonly lockAnswers: Pick<RingMemory, "address" | "physical"> | undefined;
   readonly queues: number;
-  /** Queues of this host's earlier lives whose information the card had kept when it was opened (Q-04). */
+  /** Queues of this host's earlier lives whose information the card had kept (Q-04). */
   readonly kept: number;
-  /** The power-on of the opened card: see {@link Cpu.card}. */
+  /** The opened card: see {@link Cpu.card}. */
   readonly card: number | undefined;
   readonly persistence: PersistencePlan;
   /** IPv4 address, MAC and largest path MTU of the port. */
@@ -107,14 +106,11 @@ export interface DeviceState {
   readonly queuePairs: Map<number, Qp>;
   readonly completionQueues: Map<number, Cq>;
   readonly sharedReceiveQueues: Map<number, Srq>;
-  /** By their `uses`. */
   readonly windows: Map<object, Mw>;
-  /** By handle and by key, for other contexts (ibv_import_pd, ibv_import_mr). */
+  /** Other contexts find them by handle and by key (ibv_import_pd, ibv_import_mr). */
   readonly pds: Map<number, Pd>;
   readonly regions: Map<number, Mr>;
-  /**
-   * Contexts of programs, with the program's name: events of the port and of the device go to all.
-   */
+  /** The names of the programs. Events of the port and of the device go to all contexts. */
   readonly contexts: Map<Context, string>;
   /** The queue of the card's events, unless they come as messages. */
   eventQueue?: Cq;
@@ -123,10 +119,10 @@ export interface DeviceState {
    * Freed once: when its queue is destroyed, or all when the RNIC is back after a failure.
    */
   readonly held: Map<object, number>;
-  /** Counts the openings of the device: objects of earlier epochs are gone. */
+  /** Openings of the device: objects of earlier ones are gone. */
   epoch: number;
   nextPd: number;
-  /** Interrupt vectors belong to the host: each card's begin at another number. */
+  /** Interrupt vectors are the host's. */
   readonly firstVector: number;
   nextVector: number;
 }
@@ -136,12 +132,9 @@ export interface DeviceState {
  * to.
  */
 export interface Context {
-  /**
-   * Unread events, oldest first, each with the ring of its object, or a separate object for the
-   * port.
-   */
+  /** Oldest first, each with the ring of its object; the port has an object of its own. */
   readonly unread: { readonly event: RnicEvent; readonly ring: object }[];
-  /** Events that were read but not acknowledged: their objects cannot be destroyed. */
+  /** While an event is read but not acknowledged, its object cannot be destroyed. */
   readonly unacknowledged: Map<RnicEvent, object>;
 }
 
@@ -149,7 +142,7 @@ export interface Context {
 export interface HostDevices<Opened extends Device = Device> {
   /** The cards' names in the rack: `a-rnic`, `a-rnic2` … */
   readonly names: readonly string[];
-  /** Undefined for a card that has had no power since the host's boot. */
+  /** @returns undefined for a card without power since the host's boot. */
   at(index: number): Opened | undefined;
 }
 
@@ -283,59 +276,55 @@ export interface Cq {
   readonly place: CqPlace;
 }
 
-/** The host's position in the queue. */
 export interface CqPlace {
   readonly queue: number;
-  /**
-   * Signalled when the queue is destroyed: wakes programs that wait for its completions or events.
-   */
+  /** Destruction signals it: programs wake that wait for completions or events. */
   readonly goneSignal: string;
   stamp: Time;
-  /** Entries read since the queue was created, and the last count stored in space 3. */
+  /** Entries read since the creation, and the last count stored in space 3. */
   taken: number;
   stored: number;
-  /** Number of queue pairs that use it. */
+  /** The number of queue pairs that use it. */
   users: number;
   /**
    * The armed notification of `reqNotifyCq`, until its event; `wait`: of `waitCompletion`, which
    * leaves no event for the program.
    */
   armed: "no" | "solicited" | "any" | "wait";
-  /** The first entry that may raise it: see `QueuePlan.arm`. */
+  /** See `QueuePlan.arm`. */
   armedFrom: number;
-  /** Events whose completion has already been read, so that no unread entry tells of them. */
+  /** Events whose completion has been read: no unread entry tells of them. */
   fired: number;
-  /** Events not yet acknowledged. */
+  /** The number of events that are read but not acknowledged. */
   unacknowledged: number;
-  /** Extended polling: whether a session is open, and its current completion. */
+  /** A session of `startPoll` is open, at its `current` completion. */
   polling: boolean;
   current: WorkCompletion | undefined;
-  /** The ring is being replaced: polling returns no completion meanwhile. */
+  /** Polling returns no completion meanwhile. */
   resizing: boolean;
-  /** The queue's destruction is under way at the card. */
+  /** The card is destroying the queue. */
   leaving: boolean;
-  /** Queues whose ring was moved: earlier completions name units of the old one. */
+  /** Earlier completions name units of the old ring. */
   readonly moved: MovedRing[];
-  /** Queue pairs that were reset or destroyed, whose earlier completions are discarded. */
+  /** Reset or destroyed queue pairs, whose earlier completions are discarded. */
   readonly ended: Map<number, EndedLife>;
 }
 
-/** A move of a queue to another ring: see `resize_queue.ts`. */
+/** See `resize_queue.ts`. */
 export interface MovedRing {
   readonly qpn: number;
   readonly queue: "send" | "recv";
-  /** Position of the first completion that names a unit of the new ring. */
+  /** The first completion that names a unit of the new ring. */
   readonly before: number;
   /** Depths, and positions of the oldest outstanding WQE. */
   readonly from: { readonly depth: number; readonly tail: number };
   readonly to: { readonly depth: number; readonly tail: number };
 }
 
-/** An ended life of a queue pair. */
 export interface EndedLife {
-  /** Position of the first completion of a later life. */
+  /** The first completion of a later life. */
   readonly before: number;
-  /** The shared receive queue to which the slots of its receives return. */
+  /** Its receives return their slots to this queue. */
   readonly srq: Srq | undefined;
 }
 
@@ -415,37 +404,34 @@ export interface SrqRing extends RingMemory {
   readonly queue: number;
   stamp: Time;
   readonly stride: number;
-  /** Last unit filled. */
   write: number;
-  /** Free slots. */
   readonly free: number[];
-  /** By slot; undefined where the slot is free. */
+  /** By slot; undefined: free. */
   readonly wrIds: (WrId | undefined)[];
 }
 
-/** The place of a ring. Only `resize_queue.ts` changes it. */
+/** Only `resize_queue.ts` changes it. */
 export interface RingMemory {
   address: number;
-  /** Number of units, a power of two; at most depth − 1 are filled. */
+  /** Units, a power of two; at most depth − 1 are filled. */
   depth: number;
   /** Physical address of the ring. */
   physical: number;
-  /** Bytes from `address` on that belong to the ring, used or not: whole pages. */
+  /** Bytes of the ring, used or not: whole pages. */
   room: number;
   /** The RNIC is moving the ring: posts to the queue, and polls of its completion queue, wait. */
   resizing: boolean;
 }
 
-/** The driver's state of one ring. Positions are units from its start. */
 export interface Ring extends RingMemory {
   readonly queue: number;
   stamp: Time;
   /** Maximum number of outstanding work requests. */
   requestsMax: number;
-  /** Last unit filled, oldest unit not yet retired. */
+  /** Last unit filled, oldest unit not retired. */
   write: number;
   tail: number;
-  /** Filled units and outstanding work requests. */
+  /** Filled units, outstanding requests. */
   used: number;
   requests: number;
   /** By position of a WQE's first unit. */
@@ -456,7 +442,7 @@ export interface Ring extends RingMemory {
 export interface PostedSend {
   readonly opcode: WqeOpcode;
   readonly remote: SendWqe["remote"] | undefined;
-  /** Empty for inline data. */
+  /** Empty: inline. */
   readonly sges: readonly Sge[];
   /** Bytes of the payload, inline or not. */
   readonly bytes: number;
@@ -465,11 +451,10 @@ export interface PostedSend {
 export interface SendRing extends Ring {
   units: Uint8Array;
   posted: PostedSend[];
-  /** Number of requests posted since the last signaled one: they complete with a later one. */
+  /** Sends posted since the last signaled one; they complete with it or with a later one. */
   unsignaled: number;
   /** The last WQE: its segments, and whether its payload is inline. */
   newest: { readonly bytes: Uint8Array; readonly isInline: boolean } | undefined;
-  /** The next BlueFlame buffer. */
   buffer: 0 | 1;
 }
 
@@ -597,7 +582,7 @@ export interface FlushRequest {
   readonly length?: number;
 }
 
-/** The check of a `write-verify`; the peer must permit it (`remoteWriteVerify`). */
+/** The check of a `write-verify`, which the peer must permit (`remoteWriteVerify`). */
 export interface VerifyRequest {
   /**
    * V-04: `none`: the response follows the data's write; `check`: data with a wrong CRC is not

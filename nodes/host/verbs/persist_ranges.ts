@@ -1,7 +1,4 @@
-/**
- * The ranges that the CPU must flush in flow 2 when the RNIC has consumed a RECV for a peer's
- * persistent write (P-26).
- */
+/** P-26, flow 2: ranges that the CPU must flush when the RNIC has consumed a RECV. */
 import { assert } from "../../../fabric/base/assert.ts";
 import {
   decodePersistRanges,

@@ -1,6 +1,6 @@
 /**
- * The data path: `ibv_post_send`, `ibv_post_recv`. A post writes WQEs and the write pointer to host
- * memory and rings one doorbell, without a command to the RNIC (Q-05, Q-06).
+ * The data path. A post writes WQEs and the write pointer to host memory and rings one doorbell,
+ * without a command to the RNIC (Q-05, Q-06).
  */
 import { FLUSH_SELECT } from "../../../fabric/wire/roce/feth.ts";
 import type { QpState } from "../../../fabric/wire/host_bus/rnic_command.ts";
@@ -71,7 +71,7 @@ function restOf(mr: Mr, offset: number): number {
 
 const SENDING_STATES: ReadonlySet<QpState> = new Set(["rts", "sqd", "sqe", "err"]);
 
-/** Q-02: whether the payload is inlined in the WQE: by the request, or by the queue pair's rule. */
+/** Q-02: whether the data is inlined in the WQE. */
 function goesInline(qp: Qp, request: SendRequest, bytes: number): boolean {
   if (WQE_OPCODES[request.opcode].data === "word" || asksInline(request)) return true;
   if (request.objects !== undefined) return false;
@@ -84,7 +84,7 @@ function goesInline(qp: Qp, request: SendRequest, bytes: number): boolean {
   return request.sges!.every((each) => regionOf(qp.device, each) !== undefined);
 }
 
-/** The region that contains all of the element, unless it has no memory. */
+/** The region that contains the whole element; undefined also for one without memory. */
 function regionOf({ state }: Device, { address, length, lkey }: Sge): Mr | undefined {
   const mr = state.regions.get(lkey);
   if (mr === undefined || mr.length === NULL_MR_BYTES) return undefined;
@@ -92,9 +92,8 @@ function regionOf({ state }: Device, { address, length, lkey }: Sge): Mr | undef
 }
 
 /**
- * The data of an inline WQE. An element names it by the region's addresses, which differ from the
- * program's where the region has an `iova`; with IBV_SEND_INLINE, where no region is needed
- * (`ibv_post_send`), the program's addresses are valid, too.
+ * Elements name a region's addresses, which differ from the program's where there is an `iova`;
+ * with IBV_SEND_INLINE, which needs no region (`ibv_post_send`), also the program's.
  */
 function gather(device: Device, sges: readonly Sge[], bytes: number): Uint8Array<ArrayBuffer> {
   if (sges.length === 1) return loadElement(device, sges[0]!, bytes);
@@ -147,7 +146,6 @@ function wqeOf(qp: Qp, request: SendRequest): SendWqe {
   return wqe;
 }
 
-/** Appends one WQE to the ring; a WQE may wrap around the ring's end. */
 function fill(device: Device, sq: SendRing, wqe: SendWqe): void {
   const bytes = encodeSendWqe(wqe);
   const units = bytes.length / WQE_UNIT_BYTES;
@@ -169,15 +167,10 @@ function fill(device: Device, sq: SendRing, wqe: SendWqe): void {
   sq.unsignaled = wqe.signaled ? 0 : sq.unsignaled + 1;
 }
 
-/** Positions of the receive WQEs that the next `count` posts fill. */
 export function nextRecvs({ rq }: Qp, count: number): number[] {
   return Array.from({ length: count }, (_, i) => (rq.write + 1 + i) % rq.depth);
 }
 
-/**
- * Appends one request to the ring, and notes it for trace and checks; or returns the reason against
- * it.
- */
 function enqueueSend(qp: Qp, request: SendRequest): VerbError | undefined {
   const wqe = fillSend(qp, request);
   if ("errno" in wqe) return wqe;
@@ -185,7 +178,7 @@ function enqueueSend(qp: Qp, request: SendRequest): VerbError | undefined {
   return undefined;
 }
 
-/** Appends one request to the ring without trace and checks; or returns the reason against it. */
+/** Writes neither a trace nor the checks' records. @returns the reason against the request. */
 export function fillSend(qp: Qp, request: SendRequest): SendWqe | VerbError {
   const { sq, device } = qp;
   if (!SENDING_STATES.has(qp.life.state)) return refuseState(qp, "sends: expected rts");
@@ -201,12 +194,11 @@ export function fillSend(qp: Qp, request: SendRequest): SendWqe | VerbError {
   device.cpu.charge(device.state.timing.postPs);
   sq.wrIds[wqe.index] = request.wrId ?? 0;
   fill(device, sq, wqe);
-  // As in ibv_bind_mw: the new key is valid from now on.
+  // The new key is valid from now on, as in ibv_bind_mw.
   if (request.bind !== undefined) request.bind.mw.rkey = request.bind.rkey;
   return wqe;
 }
 
-/** Notes a posted request for trace and checks. */
 export function noteSend(
   { device, sq: { queue } }: Qp,
   { opcode, wrId = 0 }: SendRequest,

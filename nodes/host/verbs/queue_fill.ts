@@ -1,6 +1,6 @@
 /**
- * The fill of a ring, by the RNIC's pointer in queue information (Q-03). The driver itself frees
- * units at completions; the RNIC's pointer shows earlier which units the RNIC has taken.
+ * The fill of a ring, by the RNIC's pointer in queue information (Q-03). It shows earlier than
+ * completions which units the RNIC has taken.
  */
 import { ringDistance } from "../../../fabric/wire/host_bus/queue_information.ts";
 import {
@@ -41,7 +41,7 @@ export function* queueFill(qp: Qp, which: "send" | "recv"): Steps<QueueFill | Ve
     read = yield* takenUpTo(device, ring);
     ({ depth } = ring);
     yield* device.cpu.settle();
-    // The pointer is of the old ring where another program resizes the queue meanwhile.
+    // The pointer is the old ring's where another program resizes the queue.
   } while (ring.resizing || ring.depth !== depth);
   const { write } = ring;
   const filled = ringDistance(read, (write + 1) % depth, depth);
@@ -49,21 +49,20 @@ export function* queueFill(qp: Qp, which: "send" | "recv"): Steps<QueueFill | Ve
 }
 
 /**
- * The read pointer in host memory, or the end of the completed units where that is later. The
- * RNIC's copy is behind by less than a quarter of the ring, counted from any present completion
- * (`tellPointer` of the RNIC). Where the ring is fuller than that, the copy could be of the pass
- * before, and is ignored; as it always is where the RNIC writes it at evictions only.
+ * The pointer's copy in host memory, or the end of the completed units where that is later. The
+ * copy is behind by less than a quarter of the ring, counted from any present completion (the
+ * RNIC's `tellPointer`). In a fuller ring it could be of the pass before, and is ignored, as it
+ * always is where the RNIC writes it at evictions only.
  */
 export function* takenUpTo({ cpu, state }: Device, ring: Ring): Steps<number> {
   const { queue, tail, depth } = ring;
   if (!isCopyOf(state, ring)) return tail;
   const address = fieldAddress(state.store, state, { queue, field: "rnicPointer" });
   const copy = decodeField("rnicPointer", yield* cpu.read(address, fieldBytes("rnicPointer")));
-  // Time may have passed: units that have completed meanwhile count as taken.
+  // Units that have completed meanwhile count as taken.
   return ringDistance(ring.tail, copy, depth) <= ring.used ? copy : ring.tail;
 }
 
-/** Whether the RNIC's copy of its pointer can only be of this pass of the ring. */
 function isCopyOf(
   { readPointer }: Device["state"],
   { used, depth }: Pick<Ring, "used" | "depth">,
@@ -99,7 +98,6 @@ export function* queueInformation(
   return { ...stored, rnicPointer: seenPointer(state, queue, stored) };
 }
 
-/** The RNIC's pointer as it is stored, or the end of the completed units where that is later. */
 function seenPointer(
   state: Device["state"],
   queue: number,
@@ -114,7 +112,7 @@ function seenPointer(
   }
   for (const { ring, caps } of state.sharedReceiveQueues.values()) {
     if (ring.queue !== queue || ring.depth !== depth) continue;
-    // Receives complete in any order, but are taken in the ring's: at least as many as have
+    // Receives complete in any order, but were taken in the ring's: at least as many as have
     // completed.
     const outstanding = caps.maxWr - ring.free.length;
     const seen = (ring.write + 1 - outstanding + depth) % depth;
@@ -126,8 +124,7 @@ function seenPointer(
   for (const { place: { queue: number, taken }, entries } of state.completionQueues.values()) {
     if (number !== queue || entries !== depth) continue;
     const seen = taken % depth;
-    // The copy is at most a quarter of the ring behind the entries: a distance above half means
-    // that it is ahead.
+    // The copy is at most a quarter of the ring behind: a distance above half means ahead.
     return state.readPointer === "batched" && ringDistance(rnicPointer, seen, depth) > depth / 2
       ? rnicPointer
       : seen;

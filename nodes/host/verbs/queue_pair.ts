@@ -1,7 +1,4 @@
-/**
- * Queue pairs: `ibv_create_qp`, `ibv_modify_qp`, `ibv_query_qp`, `ibv_destroy_qp`, and the driver's
- * record of their rings. `post.ts` has the posts.
- */
+/** Queue pairs, and the driver's record of their rings. */
 import { encodeHint, type HintMessage } from "../../../fabric/wire/roce/hint.ts";
 import type { HintEncoding } from "../../../fabric/wire/roce/hint_eth.ts";
 import { decodeEntry, entryAddress } from "../../../fabric/wire/host_bus/queue_placement.ts";
@@ -118,15 +115,14 @@ export interface QpOptions {
   readonly qpn?: number;
 }
 
-/** The header of the segment of inline data: its length. */
 const INLINE_HEADER_BYTES = 4;
 
-/** Control and remote address segments, and a datagram's segment. */
+/** Control segment, remote address, and a datagram's. */
 function segmentBytes(type: QpType): number {
   return 16 + 16 + (type === "ud" ? 16 : 0);
 }
 
-/** The granted max_inline_data: the rest of the largest WQE (as mlx5's calc_sq_size). */
+/** Inline data can use the rest of the largest WQE (as mlx5's calc_sq_size). */
 function grantedInline(type: QpType, caps: Parameters<typeof largestUnits>[1]): number {
   const room = largestUnits(type, caps) * WQE_UNIT_BYTES - segmentBytes(type);
   return Math.max(
@@ -135,7 +131,6 @@ function grantedInline(type: QpType, caps: Parameters<typeof largestUnits>[1]): 
   );
 }
 
-/** Units of the largest WQE of such a queue pair. */
 function largestUnits(
   type: QpType,
   { maxSendSge: maxSge, maxInlineData, maxObjects }: Pick<
@@ -210,7 +205,7 @@ function refuseCreate(pd: Pd, caps: QpCaps, options: QpOptions): VerbError | und
     refuseBeyond("maxInlineData", caps.maxInlineData, LIMITS.inlineBytes);
 }
 
-/** Highest sizes for `createQp`. The rings of the WQEs limit depths, too (ENOMEM). */
+/** The rings limit depths, too (ENOMEM). */
 const SIZES = [
   ["maxSendWr", LIMITS.requests],
   ["maxRecvWr", LIMITS.requests],
@@ -311,7 +306,6 @@ export function* createQp(pd: Pd, options: QpOptions): Steps<Qp | VerbError> {
   return qp;
 }
 
-/** Resets its own rings to the beginning, as in state RESET. */
 function emptyRings(qp: Qp): void {
   const { cpu } = qp.device;
   if (cpu.auditing) cpu.note({ kind: "emptied", queue: "pair", qpn: qp.qpn });
@@ -353,7 +347,7 @@ export function* modifyQp(qp: Qp, attributes: QpAttributes): Steps<VerbError | u
   const { type, life, qpn, device } = qp;
   const gone = refuseQp(qp);
   if (gone !== undefined) return gone;
-  // Like the kernel for processes without CAP_NET_RAW.
+  // The kernel refuses it for processes without CAP_NET_RAW.
   if ((attributes.qKey ?? 0) >= 0x8000_0000 && !device.privileged) {
     return verbError("EPERM", `Q_Key ${attributes.qKey} is a controlled one`);
   }
@@ -414,9 +408,8 @@ export function* queryQp(qp: Qp): Steps<QpInfo | VerbError> {
 }
 
 /**
- * Whether the RNIC itself may have moved a queue pair from one state to another. Otherwise the
- * stored state is older than the driver's: a reply may arrive before the preceding write is
- * visible.
+ * Only the RNIC itself can have changed the state so. Otherwise the stored state is older than the
+ * driver's: a reply may arrive before the preceding write is visible.
  */
 function mayBecome(known: QpState, found: QpState): boolean {
   if (found === "err") return known !== "reset";

@@ -1,7 +1,4 @@
-/**
- * The checks of `ibv_post_send` (`rocev2.md` §4.3): arguments and queue pair types of each
- * operation.
- */
+/** Checks of `ibv_post_send` (`rocev2.md` §4.3). */
 import { ATOMIC_BYTES } from "../../../fabric/wire/roce/atomic_eth.ts";
 import { isVerifiable, VERIFY_BYTES_MAX } from "../../../fabric/wire/roce/verify_eth.ts";
 import type { ObjectPart, Sge } from "../../../fabric/wire/host_bus/wqe.ts";
@@ -12,18 +9,15 @@ import { refuseBind } from "./memory_window.ts";
 import { IBV_FLUSH_GLOBAL, IBV_FLUSH_PERSISTENT, IBV_SEND_INLINE } from "./flags.ts";
 import type { FlushRequest, Qp, SendRequest, VerbError, VerifyRequest } from "./objects.ts";
 
-/** Bytes of the longest message. */
 export const MESSAGE_BYTES_MAX = 2 ** 31;
 export const NO_SGES: readonly Sge[] = [];
 
 const NAMED_OPERANDS = Object.entries(OPERANDS) as [Operand, string][];
 
-/** Whether the elements are a payload, which may be inline. */
 export function isSent(opcode: SendRequest["opcode"]): boolean {
   return WQE_OPCODES[opcode].data === "sent";
 }
 
-/** Whether the request asks for inline data. */
 export function asksInline({ sendFlags = 0 }: Pick<SendRequest, "sendFlags">): boolean {
   return (sendFlags & IBV_SEND_INLINE) !== 0;
 }
@@ -35,8 +29,8 @@ export function payloadBytes(sges: readonly Sge[]): number {
 }
 
 /**
- * The reason why a receive cannot have these elements: they would exceed the longest message, and a
- * length from 2^32 B on does not fit the WQE (`ibv_sge`: 32 bits).
+ * They would exceed the longest message, and a length from 2^32 B on does not fit the WQE
+ * (`ibv_sge`: 32 bits).
  */
 export function refuseElements(sges: readonly Sge[]): string | undefined {
   const long = sges.findIndex(({ length }) => length > MESSAGE_BYTES_MAX);
@@ -47,12 +41,12 @@ export function tooManyElements({ length }: readonly Sge[], name: string, most: 
   return `sges has ${length} elements: expected at most ${name}, ${most}`;
 }
 
-/** EINVAL for a destroyed queue pair, or one whose state does not permit the post. */
+/** EINVAL, or ENOENT where the RNIC has failed. */
 export function refuseState(qp: Qp, work: string): VerbError {
   return refuseQp(qp) ?? verbError("EINVAL", `A queue pair in ${qp.life.state} takes no ${work}`);
 }
 
-/** The reason why the request cannot be posted in any state of the ring; undefined where it can. */
+/** Checks that hold in any state of the ring. */
 export function refuseSend(qp: Qp, request: SendRequest): string | undefined {
   const { types, operands, data, takesRecv } = WQE_OPCODES[request.opcode];
   const sges = request.sges ?? NO_SGES;
@@ -82,7 +76,7 @@ export function refuseSend(qp: Qp, request: SendRequest): string | undefined {
     return `${request.opcode} carries no data: this has ${sges.length} elements`;
   }
   if (data === "word") {
-    // The limit of inline data does not apply: the 8 bytes have their own segment.
+    // The 8 bytes have their own segment.
     if (bytes === ATOMIC_BYTES) return undefined;
     return `An ${request.opcode.replace("-", " ").toUpperCase()} has 8 B: this has ${bytes}`;
   }
@@ -93,7 +87,7 @@ export function refuseSend(qp: Qp, request: SendRequest): string | undefined {
   return asksInline(request) ? refuseInline(qp, request.opcode, bytes) : undefined;
 }
 
-/** IBV_SEND_INLINE does not fit operations whose elements are written, nor too many bytes. */
+/** IBV_SEND_INLINE. */
 function refuseInline(
   { caps: { maxInlineData } }: Qp,
   opcode: SendRequest["opcode"],
@@ -158,7 +152,7 @@ function refuseFlush(flush: FlushRequest, bytes: number): string | undefined {
   return undefined;
 }
 
-/** ENOMEM for a full queue. @param size the name of its size. */
+/** ENOMEM. @param size the name of the queue's size. */
 export function noRoom(found: string, size: "maxSendWr" | "maxRecvWr" | "maxWr"): VerbError {
   const ends = size === "maxSendWr"
     ? "the completion of a signaled one to be polled"
@@ -169,7 +163,7 @@ export function noRoom(found: string, size: "maxSendWr" | "maxRecvWr" | "maxWr")
   );
 }
 
-/** The receiving RNIC buffers the whole message, so verified writes have a lower limit (V-02). */
+/** Lower limit: the receiving RNIC buffers the whole message (V-02). */
 function refuseVerify({ level, crc }: VerifyRequest, bytes: number): string | undefined {
   if (!isVerifiable(level, bytes)) {
     return `A checked write has at most ${VERIFY_BYTES_MAX} B: this has ${bytes}`;

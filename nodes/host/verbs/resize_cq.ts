@@ -20,7 +20,7 @@ import type { Steps } from "../cpu/program.ts";
 import type { Cq, VerbError } from "./objects.ts";
 import type { Buffer } from "../memory/address_map.ts";
 
-/** The closing entry arrives some microseconds after the firmware's reply, by a DMA write. */
+/** It arrives some microseconds after the firmware's reply, by a DMA write. */
 const CLOSE_PATIENCE_PS: Time = 1_000 * PS_PER_US;
 
 /**
@@ -57,7 +57,6 @@ export function* resizeCq(cq: Cq, wanted: number): Steps<VerbError | undefined> 
   return wrong;
 }
 
-/** The unread entries, up to the closing one. */
 function heldEntries(cq: Cq): Cqe[] {
   const held: Cqe[] = [];
   for (const [cqe] of unreadEntries(cq)) {
@@ -67,7 +66,6 @@ function heldEntries(cq: Cq): Cqe[] {
   return held;
 }
 
-/** Waits for the old ring's closing entry, and moves the entries before it to the new ring. */
 function* move(
   cq: Cq,
   to: { readonly ring: Buffer; readonly entries: number; readonly stamp: number },

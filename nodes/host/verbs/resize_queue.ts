@@ -1,8 +1,7 @@
 /**
- * Resizes queues in use (Q-09). The RNIC pauses the queue and moves the unread WQEs
- * (`nodes/rnic/queues/ring_move.ts`); the driver computes the same places for all outstanding ones.
- * Meanwhile posts to the queue, and polls of its completion queue, wait: completions may name units
- * of either ring.
+ * Resizes queues in use (Q-09). The RNIC moves unread WQEs (`nodes/rnic/queues/ring_move.ts`); the
+ * driver computes the same places. Meanwhile posts to the queue, and polls of its completion queue,
+ * wait: completions may name units of either ring.
  */
 import { ringDistance } from "../../../fabric/wire/host_bus/queue_information.ts";
 import {
@@ -42,23 +41,19 @@ import type {
 
 type Resumed = Extract<RnicReply, { readonly op: "queue-resumed" }>;
 
-/** A queue with its ring and the owner of the ring. */
 export type Resizable =
   | { readonly queue: "send"; readonly ring: SendRing; readonly qp: Qp }
   | { readonly queue: "recv"; readonly ring: RecvRing; readonly qp: Qp }
   | { readonly queue: "shared"; readonly ring: SrqRing; readonly srq: Srq };
 
-/** Signalled when a resized completion queue can be polled again. */
 export function resizedSignal(cq: Cq): string {
   return `cq-resized-${cq.cqn}`;
 }
 
-/** Signalled when the ring can be posted to again. */
 function resumedSignal(queue: number): string {
   return `queue-resumed-${queue}`;
 }
 
-/** Waits until the ring is not being moved. */
 export function* awaitRing(
   { cpu }: Device,
   ring: Pick<RingMemory, "resizing"> & { readonly queue: number },
@@ -66,7 +61,6 @@ export function* awaitRing(
   while (ring.resizing) yield* cpu.waitSignal(resumedSignal(ring.queue), NEVER);
 }
 
-/** The send or receive queue, own or shared, of this number; undefined for any other number. */
 export function resizableOf(state: DeviceState, queue: number): Resizable | undefined {
   for (const qp of state.queuePairs.values()) {
     if (qp.sq.queue === queue) return { queue: "send", ring: qp.sq, qp };
@@ -93,7 +87,6 @@ function cqOf(target: Resizable): Cq | undefined {
   return target.queue === "send" ? target.qp.sendCq : target.qp.recvCq;
 }
 
-/** The ring's place and form, as they would be after this change of space 2. */
 export function changedSpace2(
   target: Resizable,
   change: { readonly offset: number; readonly data: Uint8Array },
@@ -107,8 +100,8 @@ export function changedSpace2(
 }
 
 /**
- * The reason why the queue cannot have this depth; undefined where it can. EBUSY where the part to
- * be cut holds WQEs, also ones that the RNIC has read but programs have not polled.
+ * EBUSY where the part to be cut holds WQEs, also ones that the RNIC has read but programs have not
+ * polled. @returns undefined where the queue can have the depth.
  */
 export function refuseDepth(target: Resizable, depth: number): VerbError | undefined {
   const { ring } = target;
@@ -127,8 +120,8 @@ export function refuseDepth(target: Resizable, depth: number): VerbError | undef
 }
 
 /**
- * Holds the queue while the RNIC changes it by `ask`, then records the new place.
- * @returns the reason of a refusal, without any change.
+ * Holds the queue while the RNIC changes it by `ask`, then records its new place. @returns why it
+ * is refused, without any change.
  */
 export function* whileHeld(
   target: Resizable,
@@ -158,7 +151,6 @@ export function* whileHeld(
   }
 }
 
-/** Updates the driver's record of a ring. */
 function takePlace(target: Resizable, place: RingMemory, reply: Resumed): void {
   const device = deviceOf(target);
   const { ring } = target;
@@ -190,10 +182,6 @@ function takePlace(target: Resizable, place: RingMemory, reply: Resumed): void {
   storePointer(device, ring, ring.write);
 }
 
-/**
- * Moves the record of outstanding work requests to their places in the new ring, the oldest to
- * `toTail`.
- */
 function moveRecord(
   target: Exclude<Resizable, { readonly queue: "shared" }>,
   { toTail, to }: { readonly toTail: number; readonly to: number },
@@ -224,10 +212,7 @@ function moveRecord(
   }
 }
 
-/**
- * Changes the queue's depth: in place where its memory has room, else in new memory. ENOMEM without
- * memory.
- */
+/** Resizes in place where the memory has room, else in new memory. ENOMEM without. */
 export function* resizeRing(target: Resizable, depth: number): Steps<VerbError | undefined> {
   const { ring } = target;
   const device = deviceOf(target);
@@ -258,12 +243,11 @@ export function* resizeRing(target: Resizable, depth: number): Steps<VerbError |
   return refused;
 }
 
-/** The place of a ring in this buffer. */
 export function memoryOf(buffer: Buffer): Pick<RingMemory, "address" | "physical" | "room"> {
   return { address: buffer.address, physical: contiguous(buffer), room: roomOf(buffer) };
 }
 
-/** The power of two of units for these work requests, with one unit free. */
+/** One unit stays free. */
 export function depthFor(requests: number, unitsEach = 1): number {
   return powerOfTwo(requests * unitsEach + 1);
 }

@@ -1,7 +1,4 @@
-/**
- * The rings of a queue pair and of a shared receive queue: freeing units at completions, and
- * notifying the RNIC of new ones.
- */
+/** Rings of queue pairs and shared receive queues. */
 import { VENDOR_ERRORS, vendorErrorText } from "../../../fabric/wire/host_bus/vendor_error.ts";
 import { WQE_OPCODES, type WqeOpcode } from "../../../fabric/wire/host_bus/wqe_opcode.ts";
 import { assert, fail } from "../../../fabric/base/assert.ts";
@@ -17,19 +14,17 @@ import { storePointer } from "./device.ts";
 import { awaitRing } from "./resize_queue.ts";
 import type { Device, PostedSend, PostError, Qp, Srq, VerbError, WrId } from "./objects.ts";
 
-/** The form in traces, records and JSON: a bigint as its decimal text. */
+/** A bigint is shown as its decimal text in traces, records and JSON. */
 export function shownWrId(wrId: WrId): number | string {
   return typeof wrId === "bigint" ? `${wrId}` : wrId;
 }
 
-/** The result of a completion: the newest of the retired work requests. */
 export interface Retired {
   readonly wrId: WrId;
-  /** For a send. */
   readonly posted?: PostedSend;
 }
 
-/** Frees the WQE at `index` and all earlier ones, which completed unsignalled (`rocev2.md` §5.3). */
+/** Frees the WQE and all earlier ones, which completed unsignalled (`rocev2.md` §5.3). */
 export function retireSend(qp: Qp, index: number): Retired {
   const { sq } = qp;
   for (;;) {
@@ -45,7 +40,6 @@ export function retireSend(qp: Qp, index: number): Retired {
   }
 }
 
-/** Frees the receive WQE at `index`. Receives complete in order, except those of a shared queue. */
 export function retireRecv(qp: Qp, index: number): Retired {
   const { rq, srq } = qp;
   if (srq !== undefined) return { wrId: retireSlot(srq, index) };
@@ -56,7 +50,7 @@ export function retireRecv(qp: Qp, index: number): Retired {
   return { wrId: rq.wrIds[index]! };
 }
 
-/** A completion has returned the slot. @returns the receive's wr_id. */
+/** @returns the receive's wr_id. */
 export function retireSlot(srq: Srq, slot: number): WrId {
   const wrId = srq.ring.wrIds[slot];
   assert(wrId !== undefined, `SRQ ${srq.srqn}: slot ${slot} is not outstanding`);
@@ -68,9 +62,8 @@ export function retireSlot(srq: Srq, slot: number): WrId {
 const LOCAL_PROTECTION = 0x50, REFUSED_BY_PEER = 0x88;
 
 /**
- * Describes a failure in words: for a send with the posted request, for a peer's refusal with its
- * NAK. The wire does not carry the peer's reason: its card's note has it
- * (`nodes/rnic/responder/refusal_text.ts`).
+ * A failure in words: a send's with its request, a peer's refusal with its NAK. The peer's card has
+ * the reason in a note (`nodes/rnic/responder/refusal_text.ts`).
  */
 export function failureText(qp: Qp, vendorErr: number, posted: PostedSend | undefined): string {
   const text = textOf(vendorErr, posted?.opcode);
@@ -110,14 +103,13 @@ function hex(value: number | bigint): string {
   return `0x${value.toString(16)}`;
 }
 
-/** Appends requests up to the first refused one, and rings one doorbell for those before it. */
+/** Stops at the first refused request; one doorbell is for those before it. */
 export function* postAll<Request extends object>(
   requests: Request | readonly Request[],
   to: {
     readonly device: Device;
     readonly queue: Parameters<typeof awaitRing>[1];
     readonly enqueue: (request: Request) => VerbError | undefined;
-    /** Rings the doorbell for `posted` new requests. */
     readonly ring: (posted: number) => Steps<void>;
   },
 ): Steps<PostError | undefined> {
@@ -138,7 +130,7 @@ export function* postAll<Request extends object>(
   return error;
 }
 
-/** Stores the write pointer in space 3, then writes the doorbell (`rocev2.md` §5.2: this order). */
+/** Stores the pointer in space 3, then rings (`rocev2.md` §5.2: this order). */
 export function* ringDoorbell(
   device: Device,
   queue: { readonly queue: number; readonly write: number; stamp: Time },
@@ -148,10 +140,9 @@ export function* ringDoorbell(
   if (device.state.isWatched) device.cpu.signal(DOORBELL_RUNG);
 }
 
-/** Signals that a doorbell was rung, to the driver's watch. */
 export const DOORBELL_RUNG = "doorbell-rung";
 
-/** Rings with the last stored pointer (Q-06: by number or with the pointer, in either form). */
+/** Rings with the last stored pointer (Q-06, in either form). */
 export function* repeatDoorbell(
   { cpu, state }: Device,
   { queue, write: pointer, stamp }: { readonly queue: number; readonly write: number; stamp: Time },
@@ -177,13 +168,13 @@ function traceDoorbell(
   cpu.trace({ step: "doorbell", text, queue, stamp });
 }
 
-/** Bytes of a WQE's control segment: a WQE with only this segment is not worth the store (mlx5). */
+/** A WQE with only this segment is not worth the store (mlx5). */
 const CONTROL_BYTES = 16;
 
 /**
- * Rings for new sends. A WQE posted alone is sent to the RNIC with its doorbell where the queue
- * pair's rule says so (BlueFlame). The WQE is also in the ring and the write pointer is stored, so
- * the RNIC may fetch it instead. Condition: rdma-core, `providers/mlx5/qp.c`, `post_send_db`.
+ * A WQE posted alone is sent to the RNIC with its doorbell where the queue pair's rule says so
+ * (BlueFlame). The WQE is also in the ring and the write pointer is stored, so the RNIC may fetch
+ * it instead. Condition: rdma-core, `providers/mlx5/qp.c`, `post_send_db`.
  */
 export function* ringSends(qp: Qp, posted: number): Steps<void> {
   const { device, sq, caps: { blueFlame } } = qp;

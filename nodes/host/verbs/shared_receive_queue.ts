@@ -1,8 +1,7 @@
 /**
- * Shared receive queues: `ibv_create_srq`, `ibv_modify_srq`, `ibv_query_srq`, `ibv_post_srq_recv`,
- * `ibv_destroy_srq` (`rocev2.md` §4.5). Several queue pairs receive from one ring. They complete in
- * any order, so each WQE contains the number of a slot, which its completion returns; freed slots
- * are reused, while the ring only advances.
+ * Shared receive queues (`rocev2.md` §4.5). Receives complete in any order, so each WQE contains
+ * the number of a slot, which its completion returns; freed slots are reused, while the ring only
+ * advances.
  */
 import { encodeSrqWqe, SRQ_SEGMENT_BYTES } from "../../../fabric/wire/host_bus/srq_wqe.ts";
 import {
@@ -118,10 +117,6 @@ function* resizeSrq(srq: Srq, maxWr: number): Steps<VerbError | undefined> {
   return wrong;
 }
 
-/**
- * Sets the number of slots, including those of outstanding receives: the highest free ones are
- * removed, the lowest unused ones added.
- */
 function setSlots(srq: Srq, maxWr: number): void {
   const { ring } = srq;
   const outstanding = srq.caps.maxWr - ring.free.length;

@@ -1,8 +1,7 @@
 /**
- * Queue information in space 2 (Q-04): the host may change it only through the RNIC: by passing the
- * value to the RNIC, or by its own store under a lock that the RNIC grants, for a time, and
- * releases. The RNIC refuses violations, with nothing changed. A change of a ring's depth resizes
- * it in the same memory (Q-09): the driver's record follows it.
+ * Queue information in space 2 (Q-04): changed by a value passed to the RNIC, or by the host's
+ * store under a lock that the RNIC grants for a time. The RNIC refuses violations. A change of a
+ * ring's depth resizes it in the same memory (Q-09): the driver's record follows it.
  */
 import { entryAddress } from "../../../fabric/wire/host_bus/queue_placement.ts";
 import {
@@ -52,10 +51,7 @@ export function storeSpace2(device: Device, change: Space2Change): Steps<VerbErr
   return perform(device, change, () => storeLocked(device, change));
 }
 
-/**
- * Asks for the lock of a queue's space 2. @returns until when it is granted; EBUSY where it is
- * denied, ENOENT for an unknown queue.
- */
+/** @returns until when it is granted; EBUSY where denied, ENOENT for an unknown queue. */
 function* takeLock(
   device: Pick<Device, "cpu" | "state">,
   queue: number,
@@ -106,7 +102,6 @@ function* storeLocked(
   return yield* request(cpu, "queue-resumed", { op: "unlock-space2", queue });
 }
 
-/** Makes the change by `ask`, and updates the driver's record of the ring. */
 function* perform(
   device: Device,
   change: Space2Change,
@@ -127,7 +122,6 @@ function* perform(
   return failed(place) ? place : yield* whileHeld(target, place, ask);
 }
 
-/** The ring's place after the change, for which its memory must have room. */
 function placeWith(target: Resizable, change: Space2Change): RingMemory | VerbError {
   const { ring } = target;
   const { depth, unitBytes, wqeAddress } = changedSpace2(target, change);

@@ -50,7 +50,7 @@ export function* wrComplete(batch: WorkBatch): Steps<VerbError | undefined> {
       filled.push(wqe);
       continue;
     }
-    // WQEs beyond the write pointer are not posted.
+    // The write pointer does not cover these WQEs, so they are not posted.
     Object.assign(qp.sq, { write, used, requests: outstanding, unsignaled, newest });
     for (const [mw, rkey] of keys) mw.rkey = rkey;
     yield* qp.device.cpu.settle();

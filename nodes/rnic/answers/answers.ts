@@ -1,7 +1,7 @@
 /**
- * The responder's answers in order (`rocev2.md` §3.6): ACKs and NAKs, and READ responses whose data comes by DMA.
- * Data of several READs may be on its way. Any other answer behind a READ waits here until the READ's last frame
- * has left; a READ's frames wait in their line until the control frames before them have left (`send.ts`).
+ * The responder's answers in order (`rocev2.md` §3.6). Data of several READs may be on its way. Any
+ * other answer behind a READ waits here until the READ's last frame has left; a READ's frames wait
+ * in their line until the control frames before them have left (`send.ts`).
  */
 import { ACK_SYNDROME, NAK_SYNDROMES, nakText } from "../../../fabric/wire/roce/aeth.ts";
 import { opcodeFor, positionOf } from "../../../fabric/wire/roce/opcode.ts";
@@ -35,13 +35,11 @@ import { mayMiss } from "../state/paging_state.ts";
 export interface Answer {
   readonly psn: number;
   readonly syndrome: number;
-  /** Of a NAK that ends the queue pair: the reason, for this side's report. */
   readonly reason?: string;
-  /** When the acknowledged data has been handed to the bus. */
   readonly readyAt: Time;
 }
 
-/** Owes the requester an ACK or NAK. An ACK is merged into one that has not left yet, and takes nothing back. */
+/** Owes an ACK or NAK. An ACK is merged into one that has not left. */
 export function answer(device: Device, qp: QueuePair, given: Answer): void {
   const { psn, syndrome, reason, readyAt } = given;
   if (syndrome === ACK_SYNDROME && mergeAck(qp, { psn, readyAt })) return;
@@ -73,7 +71,7 @@ export function answerRead(
   schedule(device, qp);
 }
 
-/** Answers a duplicate, in its turn, with what is known of the request: as it was, but for the MSN. */
+/** The answer is as before, but for the MSN, and comes in its turn. */
 export function answerAgain(device: Device, qp: QueuePair, saved: SingleService): void {
   const { msn } = qp.responder;
   answerSingle(device, qp, { ...saved, msn, repeat: true, readyAt: device.stageAt });
@@ -84,10 +82,7 @@ export function answerSingle(device: Device, qp: QueuePair, service: SingleServi
   passAnswers(device, qp);
 }
 
-/**
- * Hands answers to the transmitter up to the next one that is not done, and resumes requests that waited for
- * atomics.
- */
+/** Stops at the next answer that is not done; resumes requests that waited for atomics. */
 export function passAnswers(device: Device, qp: QueuePair): void {
   const { responder } = qp;
   while (passNext(device, qp));
@@ -130,7 +125,7 @@ function passNext(device: Device, qp: QueuePair): boolean {
   }
 }
 
-/** P-28: a message's second ACK, which leaves behind the first one with this PSN. */
+/** P-28: the second ACK leaves behind the reception ACK with this PSN. */
 export function answerPersistent(device: Device, qp: QueuePair, second: AckService): void {
   if (!followReception(qp, second)) sendSecond(device, qp, second);
 }
@@ -146,8 +141,8 @@ const OPCODES: Readonly<Record<SingleService["operation"]["answer"], ControlOpco
 };
 
 /**
- * An atomic's original value, the empty READ response of FLUSH and ATOMIC WRITE (§2.2), or one with
- * the result of a verified write (V-01).
+ * An atomic's original value, the empty READ response of FLUSH and ATOMIC WRITE (§2.2), or a
+ * verified write's result (V-01).
  */
 function sendSingle(device: Device, qp: QueuePair, service: SingleService): void {
   const { operation, psn, msn, original, readyAt, result } = service;
@@ -173,7 +168,7 @@ const FATAL_SYNDROMES: ReadonlySet<number> = new Set([
   NAK_SYNDROMES["remote-operational-error"],
 ]);
 
-/** §3.4: the responder's queue pair goes to ERR. */
+/** The NAK ends the queue pair (§3.4). */
 function failAfterNak(device: Device, qp: QueuePair, nak: AckService): void {
   const { syndrome } = nak;
   const type = syndrome === NAK_SYNDROMES["remote-access-error"] ? "QP_ACCESS_ERR" : "QP_REQ_ERR";
@@ -185,7 +180,7 @@ function failAfterNak(device: Device, qp: QueuePair, nak: AckService): void {
   enterError(device, qp);
 }
 
-/** A note of the run, as the wire carries the syndrome alone. */
+/** Notes the reason, as the wire carries the syndrome alone. */
 function reportNak(device: Device, qp: QueuePair, { psn, syndrome, reason }: AckService): void {
   const { destAddress, destQpn } = qp.attributes;
   const peer = `${formatAddress(destAddress)}, queue pair ${destQpn} to ${qp.qpn}, PSN ${psn}`;
@@ -201,7 +196,6 @@ function nextRead({ responder: { responses } }: QueuePair): ReadService | undefi
   return undefined;
 }
 
-/** Begins the next frame of a READ whose turn it is. @returns whether there was one. */
 export function nextReadFrame(device: Device, qp: QueuePair): boolean {
   const read = nextRead(qp);
   if (read === undefined) return false;
@@ -244,7 +238,6 @@ export function nextReadFrame(device: Device, qp: QueuePair): boolean {
   return true;
 }
 
-/** A page may have been taken back since the request came: the response waits until it is there again. */
 function hasMemory(
   device: Device,
   qp: QueuePair,
@@ -274,8 +267,8 @@ export function readFrameSent(device: Device, qp: QueuePair, job: TxFrame): void
 }
 
 /**
- * The host refused a DMA read for this frame of the response: the card sends a remote operational error from this
- * frame on. It answers READs before this one first, and nothing behind it.
+ * The host refused the read: NAK "remote operational error" from this frame on, behind earlier
+ * READs; nothing follows.
  */
 export function readFrameFailed(device: Device, qp: QueuePair, job: TxFrame): void {
   const read = job.read!;
@@ -296,7 +289,7 @@ function failAnswer(
   passAnswers(device, qp);
 }
 
-/** The ACK that AckReq asks for; it waits until the DMA writes are with the bus. */
+/** The ACK waits until the DMA writes are with the bus. */
 export function acknowledgePacket(
   device: Device,
   qp: QueuePair,

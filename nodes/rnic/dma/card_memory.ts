@@ -1,8 +1,8 @@
 /**
- * Memory at the card, where queue information lies at `store: device` (Q-03). The card reads and writes it on the
- * chip, at once and without the bus; cores reach it through the BAR, where the card enforces the rules of Q-04. It
- * keeps its content while the card has power: a host that dies holds its card in reset, which ends the card's work
- * but keeps this memory. A card that loses power itself loses it.
+ * Memory at the card, where queue information lies at `store: device` (Q-03). The card reads and
+ * writes it on the chip, at once and without the bus; cores reach it through the BAR, where the
+ * card enforces the rules of Q-04. It keeps its content while the card has power: a host that dies
+ * holds its card in reset, which ends the card's work but keeps this memory.
  */
 import { sendBehindWrites } from "../state/coherent_port_state.ts";
 import type { RegisterRead, RegisterWrite } from "../../../fabric/wire/host_bus/pcie.ts";
@@ -21,7 +21,6 @@ import type { CardMemory, ReadRequest } from "../state/dma_state.ts";
 
 type Place = { readonly address: number; readonly length: number };
 
-/** Whether queue information lies here: all of it, or none. */
 export function isOnCard({ memory }: Device): boolean {
   return memory !== undefined;
 }
@@ -33,7 +32,7 @@ function cardBytes({ memory }: Device, place: Place): Uint8Array<ArrayBuffer> | 
   return memory.bytes.subarray(from, from + place.length);
 }
 
-/** Takes the next read of the card's own memory; it completes within the step that asked. */
+/** A read of the card's memory completes within the step that asked. */
 export function takeCardRead(
   device: Device,
 ): { readonly request: ReadRequest; readonly data: Uint8Array<ArrayBuffer> } | undefined {
@@ -42,9 +41,8 @@ export function takeCardRead(
 }
 
 /**
- * The driver lays queue information out: here, or in the host's memory. Entries of the host's earlier life stay
- * until their queues' numbers are used again.
- * @returns why not, or undefined.
+ * Entries of the host's earlier life stay until their queues' numbers are used again. @returns the
+ * reason of a refusal.
  */
 export function layOutCardMemory(
   { memory, store }: Device,
@@ -73,8 +71,8 @@ export function layOutCardMemory(
 }
 
 /**
- * A core's store: all of it or nothing (Q-04). A forbidden store is refused by an error message, as it was posted.
- * @returns false where there is no memory.
+ * Stores all of it or nothing (Q-04). The store is posted, so an error message refuses it. @returns
+ * false where there is no memory.
  */
 export function storeFromHost(
   device: Device,
@@ -99,7 +97,6 @@ export function storeFromHost(
   return true;
 }
 
-/** Why the process may not store there, in words; undefined where it may. */
 function breachOf({ pauses, now }: Device, { space, queue }: StorePart, by: number) {
   if (space === 3) return undefined;
   if (space === 1) return { space, queue };
@@ -110,7 +107,7 @@ function breachOf({ pauses, now }: Device, { space, queue }: StorePart, by: numb
   return holder === undefined ? { space, queue } : { space, queue, holder };
 }
 
-/** A core's load, answered behind all earlier writes of the card (P-03). */
+/** The answer leaves behind all earlier writes of the card (P-03). */
 export function loadFromHost(device: Device, { tag, offset, length }: RegisterRead): void {
   const data = cardBytes(device, { address: offset, length })?.slice();
   const status = data === undefined ? "unsupported-request" : "success";
@@ -118,21 +115,20 @@ export function loadFromHost(device: Device, { tag, offset, length }: RegisterRe
   sendBehindWrites(device, completion, device.stageAt);
 }
 
-/** The card's own write. @returns false where the address is not in the card's memory. */
+/** @returns false where the address is not in the card's memory. */
 export function writeOnCard(device: Device, address: number, data: Uint8Array): boolean {
   const target = cardBytes(device, { address, length: data.length });
   target?.set(data);
   return target !== undefined;
 }
 
-/** A read of the card's own memory waits for {@link takeCardRead}. @returns false where that is host memory. */
+/** The read waits for {@link takeCardRead}. @returns false where the address is in host memory. */
 export function readOnCard(device: Device, request: ReadRequest): boolean {
   if (cardBytes(device, request) === undefined) return false;
   device.dma.onCard.push(request);
   return true;
 }
 
-/** Empty, as when the card gets power; undefined where queue information lies elsewhere. */
 export function createCardMemory(store: QueuePlan["store"]): CardMemory | undefined {
   return store === "device" ? { bytes: new Uint8Array(0), kept: 0 } : undefined;
 }

@@ -14,9 +14,9 @@ import { assert, fail } from "../../../fabric/base/assert.ts";
 import { PORTS } from "../../../fabric/node.ts";
 import { NEVER, type Time, transferTime } from "../../../fabric/base/time.ts";
 import { FLIT_BYTES } from "../../../fabric/wire/host_bus/flit.ts";
+import { LINE_BYTES } from "../../../fabric/base/cache_line.ts";
 import {
   type CoherentMessage,
-  LINE_BYTES,
   type LineAnswer,
   type LineData,
   linesOf,
@@ -25,14 +25,7 @@ import {
 } from "../../../fabric/wire/host_bus/coherent.ts";
 import type { Completion } from "../../../fabric/wire/host_bus/pcie.ts";
 import { noteInJournal } from "./journal.ts";
-import {
-  beginTask,
-  changeOf,
-  isShared,
-  noteDropped,
-  runLineWrite,
-  untilShared,
-} from "./region_lines.ts";
+import { changeOf, isShared, noteDropped, runLineWrite, untilShared } from "./region_lines.ts";
 import { ATOMIC_BYTES } from "../../../fabric/wire/roce/atomic_eth.ts";
 import type { LineChange } from "../../../fabric/wire/host_bus/line_change.ts";
 import type { AtomicTurn } from "../state/responder_state.ts";
@@ -48,7 +41,7 @@ import type {
 
 const NOTHING = new Uint8Array(0);
 
-/** A posted write. @returns when the bus will have taken it, as far as the port can tell. */
+/** @returns when the bus will have taken it, as far as the port can tell. */
 export function writeLines(
   device: Device,
   port: CoherentPort,
@@ -57,9 +50,8 @@ export function writeLines(
     readonly data: Uint8Array<ArrayBuffer>;
     readonly toMemory: boolean;
     /**
-     * Of a persistent write: its entry in the journal; `new`: one for each part of it. A line of a shared region is
-     * a part, as it completes by itself and may be stored into anew while later lines wait; so is each stretch
-     * between such lines.
+     * Journal entry of a persistent write; `new`: one for each part. A line of a shared region is a
+     * part, as it completes by itself and may be stored into anew while later lines wait.
      */
     readonly entry: JournalWrite | "new" | undefined;
   },
@@ -76,14 +68,12 @@ export function writeLines(
     done += length;
   }
   giveCredits(device, port);
-  // An earlier write has left its owned lines to this one.
   pushOwned(device, port);
   const freeAt = Math.max(device.dma.busFreeAt, departAt);
   device.dma.busFreeAt = Math.max(freeAt, departAt + queuePs(port));
   return device.dma.busFreeAt;
 }
 
-/** Queues bytes that are in one line of a shared region, or in none, in pieces of a message each. */
 function writePart(
   device: Device,
   port: CoherentPort,
@@ -96,7 +86,7 @@ function writePart(
   },
 ): void {
   const { data, toMemory, departAt, entry } = part;
-  // Before the card knows its regions, as when a journal is replayed, no line of theirs is lent.
+  // Before the card knows its regions (a journal is replayed) no line is lent.
   const isLine = device.coherence?.home !== undefined && isShared(port, part.address);
   for (let done = 0; done < data.length;) {
     const address = part.address + done;
@@ -138,7 +128,6 @@ function queuePs({ queuedBytes, bitsPerSecond }: CoherentPort): Time {
   return transferTime(queuedBytes, bitsPerSecond);
 }
 
-/** Joins lines that are asked for or owned, and queues requests for the others. */
 function askFor(port: CoherentPort, { number, address, data }: PortWrite, departAt: Time): void {
   const first = address - address % LINE_BYTES;
   const count = linesOf(address, data.length);
@@ -154,7 +143,6 @@ function askFor(port: CoherentPort, { number, address, data }: PortWrite, depart
   }
 }
 
-/** Adds a write of the line. @returns whether it has to be asked for. */
 function useLine({ lines }: CoherentPort, address: number): boolean {
   const line = lines.get(address);
   if (line === undefined) {
@@ -215,7 +203,10 @@ function lineAt(lines: ReadonlyMap<number, PortLine>, address: number): PortLine
   return lines.get(address) ?? fail(`The port has no line 0x${address.toString(16)}`);
 }
 
-/** One message for consecutive lines that are all kept, or all given back. @returns when the bus is free. */
+/**
+ * Sends one message for consecutive lines with the same fate, kept or given back. @returns when the
+ * bus is free.
+ */
 function push(device: Device, port: CoherentPort, write: PortWrite): Time {
   const { address, data, toMemory, number, takenAt } = write;
   const mayKeep = port.asking.length === 0;
@@ -245,7 +236,6 @@ function push(device: Device, port: CoherentPort, write: PortWrite): Time {
   }
 }
 
-/** The write's bytes of this line leave. @returns whether the card keeps the line for a later write. */
 function leave(
   port: CoherentPort,
   { at, mayKeep, number }: {
@@ -263,7 +253,6 @@ function leave(
   return line.state === "owned";
 }
 
-/** The line is given back though a later write needs it: that write asks again, in its turn. */
 function askAgain(
   port: CoherentPort,
   { at, number }: { readonly at: number; readonly number: number },
@@ -291,7 +280,6 @@ function isUnderWay({ lines }: CoherentPort, address: number, length: number): b
   return false;
 }
 
-/** A DMA read. An LSB read brings no data: it ends when all earlier writes are complete. */
 export function readLines(
   device: Device,
   port: CoherentPort,
@@ -299,7 +287,7 @@ export function readLines(
     readonly tag: number;
     readonly request: ReadRequest;
     readonly departAt: Time;
-    /** For a peer, which may rely on the order of READs behind earlier WRITEs (P-03). */
+    /** A peer may rely on the order of READs behind WRITEs (P-03). */
     readonly isForPeer: boolean;
   },
 ): void {
@@ -334,7 +322,7 @@ function issueRead(
       port.readCredits--;
       const start = Math.max(at, address), next = at + LINE_BYTES;
       const range = { address: start, length: Math.min(next, end) - start };
-      beginTask(device, port, newTask({ kind: "read", ...range, tag }));
+      device.up.accessLine(device, port, newTask({ kind: "read", ...range, tag }));
       at = next;
       continue;
     }
@@ -372,7 +360,7 @@ function sendParts(device: Device, port: CoherentPort): void {
   }
 }
 
-/** The agent has granted or completed lines of writes, or has refused a read. @returns a read that ends with it. */
+/** @returns a read that ends with it. */
 export function takeLineAnswer(
   device: Device,
   port: CoherentPort,
@@ -390,7 +378,6 @@ export function takeLineAnswer(
     case "FailedCmp":
       return takePart(device, port, { tag, lines, data: undefined, address });
     case "RspI":
-      // Only hosts receive it.
       return undefined;
   }
 }
@@ -425,7 +412,7 @@ function release(device: Device, port: CoherentPort): void {
   }
 }
 
-/** Lines of a read. @returns the read, where they are its last. */
+/** @returns the read, where they are its last. */
 export function takeLineData(
   device: Device,
   port: CoherentPort,
@@ -464,7 +451,6 @@ function takePart(
   return { kind: "completion", tag, status, data: read.failed ? NOTHING : read.data! };
 }
 
-/** An atomic on a word of a shared region: agent 0 executes it in the order of the writes (decision 15). */
 export function queueAtomic(
   device: Device,
   port: CoherentPort,
@@ -489,7 +475,7 @@ function newTask<
   return { ...given, state: "waits", answer: undefined, isGood: false } as LineTask;
 }
 
-/** Takes a completed access of agent 0. @returns a read that ends with it, an executed atomic, or neither. */
+/** @returns a read that ends with it, an executed atomic, or neither. */
 export function takeEnded(
   device: Device,
   port: CoherentPort,
@@ -508,7 +494,7 @@ export function takeEnded(
   return task.kind === "atomic" ? { atomic: task } : {};
 }
 
-/** Takes a due LSB read, as a read of `length` bytes without meaning (P-24). */
+/** The read ends with data that has no meaning (P-24). */
 export function takeFinished({ dma, port }: Device): Completion | undefined {
   const tag = port?.finished.shift();
   if (tag === undefined) return undefined;

@@ -1,9 +1,7 @@
 /**
- * DMA: tags, the limits of outstanding reads, and the continuations of reads. A continuation is data (a {@link
- * Continuation}), so that a reset can inspect it, and captures nothing.
+ * DMA: tags, limits of outstanding reads, and their continuations, which are data, so that a reset can inspect them.
  *
- * Two engines read, each with tags of its own: `gather` fetches for this card's own work (payload of requests,
- * WQEs, queue information), `responder` for peers' requests (data of READs, words of atomics, LSB reads).
+ * Two engines read, each with its own tags: `gather` for this card's work, `responder` for peers' requests.
  */
 import { assert } from "../../../fabric/base/assert.ts";
 import { PORTS } from "../../../fabric/node.ts";
@@ -19,7 +17,9 @@ import { trace } from "../trace/trace.ts";
 import type { Continuation, Dma, LsbRead, ReadEngine, ReadRequest } from "../state/dma_state.ts";
 import { noteOverlaps } from "../state/verify_state.ts";
 
-/** @param readsMax how many read requests each engine may have on the bus. */
+/**
+ * @param readsMax maximum read requests of each engine on the bus.
+ */
 export function createDma(readsMax: { readonly responder: number; readonly gather: number }): Dma {
   const { responder, gather } = readsMax;
   return {
@@ -39,7 +39,6 @@ function createEngine(firstTag: number, requests: number): ReadEngine {
   return { freeTags, freeRequests: requests, waiting: new Fifo() };
 }
 
-/** Whether the engine would let a read go out at once. */
 export function canRead({ freeRequests, waiting }: ReadEngine): boolean {
   return freeRequests > 0 && waiting.length === 0;
 }
@@ -65,8 +64,8 @@ function engineOf({ gather, responder }: Dma, continuation: Continuation): ReadE
 }
 
 /**
- * Reads `length` bytes (> 0) of host memory: at once, or when an earlier read of the engine has completed, in call
- * order. The last read that goes out may exceed the limit by a part of itself.
+ * `length` > 0. Reads go out in call order; the last one may exceed the engine's limit by a part of
+ * itself.
  */
 export function dmaRead(device: Device, request: ReadRequest): void {
   assert(request.length > 0, "Cannot read 0 bytes by DMA");
@@ -77,16 +76,15 @@ export function dmaRead(device: Device, request: ReadRequest): void {
   else engine.waiting.push(request);
 }
 
-/** Posted write, which departs at `stageAt`. @returns when the bus has taken it. */
+/** The write departs at `stageAt`. @returns when the bus has taken it. */
 export function dmaWrite(
   device: Device,
   write: {
     readonly address: number;
     readonly data: Uint8Array<ArrayBuffer>;
     readonly noSnoop?: boolean;
-    /** As its region is. */
     readonly persistent?: boolean;
-    /** The bytes are the new value of the word on the chip (H-23). */
+    /** The word's new value on the chip (H-23). */
     readonly keepsWord?: boolean;
   },
 ): Time {
@@ -112,10 +110,7 @@ export function dmaWrite(
   return busFreeAt;
 }
 
-/**
- * Removes a completion's request from the outstanding ones and lets the next one go. Undefined: not a request of
- * this card.
- */
+/** @returns undefined where this card has not asked for it. */
 export function takeCompletion(device: Device, completion: Completion): ReadRequest | undefined {
   const { dma } = device;
   const request = dma.outstanding[completion.tag];
@@ -130,7 +125,7 @@ export function takeCompletion(device: Device, completion: Completion): ReadRequ
   return request;
 }
 
-/** An LSB read of this queue pair that is still on the chip: later messages may join it (P-24). */
+/** A read that is still on the chip: later messages may join it (P-24). */
 export function waitingLsbRead(dma: Dma, qp: QueuePair): LsbRead | undefined {
   const { waiting } = dma.responder;
   for (let at = waiting.end - 1; at >= waiting.first; at--) {
@@ -154,7 +149,7 @@ function issue(device: Device, engine: ReadEngine, request: ReadRequest): void {
   counters.dmaReadBytes += length;
   if (isLsb) counters.lsbReads++;
   if (device.out.tracing) noteRead(device, request, tag);
-  // S905: the PM module has decided that it is needed; so it is of a read-back.
+  // S905: the PM module has decided on an LSB read, which takes it time; so it is with a read-back.
   const isDecidedOn = isLsb || continuation.kind === "read-back";
   const departAt = device.stageAt + (isDecidedOn ? device.timing.persistPs : 0);
   const plain = { kind: "memory-read", tag, address, length, noSnoop } as const;
@@ -171,8 +166,8 @@ function issue(device: Device, engine: ReadEngine, request: ReadRequest): void {
 }
 
 /**
- * Each read of the responder's engine gets its line, as its tag assigns the host's line to a message: without one,
- * the host's line would go to the message that had the tag before.
+ * Without a line of its own the read would be drawn in the ladder of the message that had its tag
+ * before.
  */
 function noteRead(device: Device, { continuation, length }: ReadRequest, tag: number): void {
   const text = `DMA read of ${length} B to the host`;

@@ -1,16 +1,14 @@
 /**
  * Flush-on-fail journal (persistence domain `wsp`): the card's writes into persistent memory that have not arrived
  * at the host. Their buffers, here and on the bus, outlast a power failure of the host. Without it a write could be
- * acknowledged, as the bus has taken it (P-41), and be lost because the host had no power any more when it came, or
- * because the card had not heard of the failure.
+ * acknowledged, as the bus has taken it (P-41), and be lost when the host had no power as it came.
  *
- * Real hardware drains the buffers into memory with residual energy. In this model the card sends again the writes
- * that the host has missed, first of all when it is back: its driver's first answer comes behind them on the bus,
- * and no program runs before. A power failure's reset leaves the journal alone, see `rnic.ts`. A card that fails
- * itself loses it with all else.
+ * Real hardware drains the buffers into memory with residual energy. In this model the card sends the writes that the
+ * host has missed again, first of all when the host is back: its driver's first answer comes behind them on the bus,
+ * and no program runs before. A power failure's reset leaves the journal alone (`rnic.ts`). A card that fails itself
+ * loses it.
  *
- * Lines of shared regions that the card has dirty, or has sent to its host, enter it at the failure: see
- * `../coherence/kept_lines.ts`.
+ * Dirty lines of shared regions, and those sent to the host, enter it at the failure: `../coherence/kept_lines.ts`.
  */
 import type { Outputs } from "../../../fabric/node.ts";
 import type { RnicPlan } from "../../../fabric/rack/plan/plan.ts";
@@ -21,15 +19,14 @@ import { Fifo } from "../../../fabric/base/fifo.ts";
 import type { HeldLog, Journal, JournalWrite } from "../state/dma_state.ts";
 
 /**
- * Content of a report `held`: bytes that are durable though the host has not got them, by physical address, in
- * order, in hexadecimal digits. A card's last report counts.
+ * A report `held`: bytes that are durable though the host has not got them, by physical address, in
+ * order, in hexadecimal. A card's last report counts.
  */
 export interface HeldWrites {
   readonly host: string;
   readonly writes: { readonly address: number; readonly data: string }[];
 }
 
-/** Undefined of a card whose plan has none. */
 export function createJournal(
   { host, flushOnFail }: RnicPlan,
   log?: HeldLog | undefined,
@@ -38,8 +35,8 @@ export function createJournal(
 }
 
 /**
- * The bus takes the write, until `freeAt`; NEVER where the coherent port says later when that is. Forgets entries
- * that no power failure can concern any more. @returns the entry, where there is a journal.
+ * The bus takes the write until `freeAt`; NEVER where the coherent port reports the time later.
+ * Forgets entries that no power failure can concern. @returns the entry, where there is a journal.
  */
 export function noteInJournal(
   { journal, now }: Pick<Device, "journal" | "now">,
@@ -54,21 +51,23 @@ export function noteInJournal(
   return entry;
 }
 
-/** Forgets writes that have arrived at a host that had power until then; at that instant it takes no more. */
+/** The host had power until `death`: at that instant it takes no more. */
 function forgetBefore({ writes }: Journal, death: Time): void {
   while (writes.length > 0 && writes.peek()!.arrivesAt < death) writes.shift();
 }
 
 /**
- * The bus to the host has gone down, or is back, where the card sends the writes that the host has missed. They are
- * on their way as before: power may fail again.
+ * The bus to the host goes down or comes back; then the card sends the writes that the host has
+ * missed. Power may fail again meanwhile.
  */
 export function survivePowerFailure(
   journal: Journal,
   event: {
     readonly up: boolean;
     readonly now: Time;
-    /** Gives the bus a write that the host has missed. @returns when it has taken it; NEVER: it is told later. */
+    /**
+     * @returns when the bus has taken it; NEVER where that is reported later.
+     */
     readonly send: (entry: JournalWrite) => Time;
     readonly out: Pick<Outputs, "report">;
   },

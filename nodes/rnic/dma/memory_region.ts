@@ -1,7 +1,7 @@
 /**
- * Memory regions (windows are in `memory_window.ts`) as the RNIC knows them: protection at the moment of access (`rocev2.md` §4.5, P-22).
- * A key is index << 8 | variant; a deregistered index comes back with the next variant, so an old key
- * never opens a new region.
+ * Memory regions (windows are in `memory_window.ts`): protection at the moment of access
+ * (`rocev2.md` §4.5, P-22). A key is index << 8 | variant; a deregistered index comes back with the
+ * next variant, so an old key never opens a new region.
  */
 import {
   ACCESS,
@@ -25,22 +25,20 @@ interface Access {
   readonly pd: number;
   readonly va: number;
   readonly length: number;
-  /** ACCESS bits that the region must have, all of them. */
   readonly need: number;
-  /** Queue pair that a peer's access comes by; undefined for local memory, which no window grants. */
+  /** The queue pair of a peer's access; undefined for local memory, which no window grants. */
   readonly qpn?: number;
 }
 
 /**
- * @param first the variant before an index's first one. Each card has its own, so that cards' keys differ: hosts
- * that run alike have regions at the same indices, and one's own key mistaken for the peer's would open one.
+ * @param first variant of an index's first key, one per card: hosts that run alike have regions at the same indices, and one's own key mistaken for the peer's would open one.
  */
 export function createRegionTable(first = 0): RegionTable {
-  // Index 0 stays empty, so that key 0 is never valid.
+  // Key 0 is never valid.
   return { slots: [undefined], first, variants: [0], free: [], windows: new Map() };
 }
 
-/** Registers a region; undefined where the table is full. Call `checkRegion` first. */
+/** @returns undefined where the table is full. Call `checkRegion` first. */
 export function addRegion(table: RegionTable, plan: RegionPlan): Region | undefined {
   const key = takeKey(table);
   if (key === undefined) return undefined;
@@ -53,8 +51,8 @@ export function addRegion(table: RegionTable, plan: RegionPlan): Region | undefi
 }
 
 /**
- * Adds a null region, for local use only; undefined where the table is full. It covers every address, as it has the
- * maximum length (ibv_alloc_null_mr(3)).
+ * A null region is for local use and covers every address (ibv_alloc_null_mr(3)). @returns
+ * undefined where the table is full.
  */
 export function addNullRegion(table: RegionTable, pd: number): Region | undefined {
   const key = takeKey(table);
@@ -79,7 +77,7 @@ export function addNullRegion(table: RegionTable, pd: number): Region | undefine
   return region;
 }
 
-/** A free index with its next variant; undefined where all are taken. Its slot is empty. */
+/** The key's slot is empty. @returns undefined where all keys are taken. */
 export function takeKey(table: RegionTable): number | undefined {
   const index = table.free.pop() ?? table.slots.length;
   if (index >= LIMITS.regions) return undefined;
@@ -89,7 +87,6 @@ export function takeKey(table: RegionTable): number | undefined {
   return ((index << 8) | variant) >>> 0;
 }
 
-/** Gives a key back; later ones of its index have other variants. */
 export function freeKey(table: RegionTable, key: number): void {
   const index = key >>> 8;
   table.slots[index] = undefined;
@@ -113,12 +110,10 @@ function regionOf(plan: RegionPlan, key: number, table: TranslationTable): Regio
   };
 }
 
-/** Number of pages that the region's range touches. */
 export function pageCount({ va, length, pageBytes }: RegionChange["place"] & object): number {
   return Math.floor((va + length - 1) / pageBytes) - Math.floor(va / pageBytes) + 1;
 }
 
-/** Why a registration is invalid; undefined where it is valid. */
 export function checkRegion(plan: RegionPlan): string | undefined {
   const { access, length, pageBytes } = plan;
   if (!(length > 0)) return `length must be > 0: it is ${length}`;
@@ -148,7 +143,7 @@ export function checkRegion(plan: RegionPlan): string | undefined {
   if ((access & ACCESS.remoteWritePersistence) !== 0 && (access & ACCESS.remoteWrite) === 0) {
     return "remote write persistence needs remote write access";
   }
-  // P-22, P-50: a region that cannot be persistent must not promise it, whatever the driver asks for.
+  // P-22, P-50: a region that cannot be persistent must not promise it.
   const persisting = ACCESS.remoteWritePersistence | ACCESS.flushPersistent;
   if ((access & persisting) !== 0 && !plan.persistent) {
     return "persistence is granted on storage class memory only";
@@ -157,8 +152,8 @@ export function checkRegion(plan: RegionPlan): string | undefined {
 }
 
 /**
- * Registers a region anew under its key: memory, domain, rights, each where it is named (ibv_rereg_mr).
- * @returns why it is refused, undefined where it is done.
+ * ibv_rereg_mr: changes those of memory, domain and rights that are given. @returns why it is
+ * refused.
  */
 export function changeRegion(
   table: RegionTable,
@@ -173,7 +168,6 @@ export function changeRegion(
   }
   const { va, length, pageBytes, persistent } = place ?? region;
   const pages = isOnDemand ? [] : (place ?? region).pages;
-  // In other memory its objects are void.
   const objects = place === undefined ? region.objects : undefined;
   const plan: RegionPlan = {
     ...{ pd, va, length, access, pageBytes, pages, persistent },
@@ -193,12 +187,11 @@ export function findRegion(table: RegionTable, key: number): Region | undefined 
   return region?.key === key ? region : undefined;
 }
 
-/** The region, if it grants the access: key, window, domain, permission, range. */
 export function lookUp(table: RegionTable, access: Access): Region | undefined {
   return refusedBy(table, access) === undefined ? findRegion(table, access.key) : undefined;
 }
 
-/** Local memory of a WQE, with the rights that are needed; undefined where a key does not grant it. */
+/** @returns undefined where a key of the WQE does not grant its memory. */
 export function localSegments(
   { regions }: Device,
   sges: readonly Sge[],
@@ -214,10 +207,8 @@ export function localSegments(
   return segments;
 }
 
-/** Why {@link lookUp} finds no region that grants the access. */
 export type Refused = "unknown" | "window" | "domain" | "right" | "range";
 
-/** The first of the checks of {@link lookUp} that the access fails; undefined where it passes. */
 export function refusedBy(table: RegionTable, access: Access): Refused | undefined {
   const region = findRegion(table, access.key);
   // Only the lkey of a null region is valid.
@@ -229,20 +220,18 @@ export function refusedBy(table: RegionTable, access: Access): Refused | undefin
   if (region.pd !== access.pd) return "domain";
   if ((region.access & access.need) !== access.need) return "right";
   const offset = access.va - region.va;
-  // `length - offset` cannot overflow: all are below 2^53.
   return offset < 0 || access.length > region.length - offset ? "range" : undefined;
 }
 
 const LOCAL_FAULTS: Readonly<Record<Refused, VendorError>> = {
   "unknown": "lkey-unknown",
-  // A window grants nothing to its own host: its key is no lkey.
+  // A window's key is no lkey.
   "window": "lkey-unknown",
   "domain": "lkey-domain",
   "right": "lkey-right",
   "range": "lkey-range",
 };
 
-/** Why {@link localSegments} has none: the fault of the first faulty element. */
 export function localFault(
   { regions }: Device,
   sges: readonly Sge[],
@@ -257,8 +246,7 @@ export function localFault(
 }
 
 /**
- * The region that a request's RETH names, or the NAK (§3.4, step 6); undefined for no bytes, whose key and address
- * are not checked.
+ * @returns the region, or the NAK (§3.4, step 6); undefined for no bytes, whose key and address are not checked.
  */
 export function namedRegion(
   device: Device,
@@ -270,7 +258,7 @@ export function namedRegion(
   return remoteRegion(device, qp, { key: rkey, va, length, need: needOf(input)! });
 }
 
-/** The region a request names, or the NAK: key, domain, permission, range (§3.4, step 6). */
+/** @returns the region, or the NAK: key, domain, permission, range (§3.4, step 6). */
 export function remoteRegion(
   device: Device,
   qp: QueuePair,
@@ -282,7 +270,7 @@ export function remoteRegion(
   },
 ): Region | Verdict {
   const { key, length, need } = range;
-  // Host addresses are below 2^53, so a VA above is out of every region's bounds.
+  // Host addresses are below 2^53, so a VA above is out of bounds.
   const va = range.va > Number.MAX_SAFE_INTEGER ? Number.MAX_SAFE_INTEGER : Number(range.va);
   return lookUp(device.regions, { key, pd: qp.pd, va, length, need, qpn: qp.qpn }) ??
     NAK_SYNDROMES["remote-access-error"];

@@ -1,8 +1,8 @@
 /**
- * Memory windows (`rocev2.md` §4.5): a part of a region under a key of its own, given and taken back on the data
- * path. Type 1 is bound by the verb and open to all queue pairs of its domain; type 2 is bound by a WQE, open to
- * that queue pair only, and has to be free to be bound. A bound window is a region over its parent's pages, so key
- * checks and address translation do not distinguish it.
+ * Memory windows (`rocev2.md` §4.5): parts of regions, given and taken back on the data path. Type
+ * 1 is bound by the verb and open to all queue pairs of its domain; type 2 is bound by a WQE, open
+ * to that queue pair only, and must be unbound first. A bound window is a region over its parent's
+ * pages, so key checks and address translation do not distinguish it.
  */
 import { ACCESS } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { BindOperands } from "../../../fabric/wire/host_bus/wqe.ts";
@@ -11,7 +11,6 @@ import type { QueuePair } from "../state/queue_pair.ts";
 import type { Region, RegionTable, Window } from "../state/memory.ts";
 import type { Device } from "../state/device.ts";
 
-/** Adds an unbound window; undefined where the table is full. */
 export function addWindow(
   table: RegionTable,
   plan: Pick<Window, "type" | "pd">,
@@ -23,7 +22,6 @@ export function addWindow(
   return window;
 }
 
-/** Removes the window, bound or not. */
 export function removeWindow(table: RegionTable, window: Window): void {
   unbind(table, window);
   table.windows.delete(window.key >>> 8);
@@ -31,14 +29,14 @@ export function removeWindow(table: RegionTable, window: Window): void {
 }
 
 /**
- * Binds the window, under a key that it may have had before: requests under way find the new range then (rxe).
- * @returns whether it was legal: else nothing has changed (MW_BIND_ERR).
+ * Requests under way find the new range if the key is the same (rxe). @returns whether it was
+ * legal; otherwise nothing has changed (MW_BIND_ERR).
  */
 export function bindWindow(table: RegionTable, qp: QueuePair, operands: BindOperands): boolean {
   const { rkey, lkey, length } = operands;
   const window = table.windows.get(rkey >>> 8);
   if (window === undefined || window.pd !== qp.pd) return false;
-  // To bind type 1 to nothing is to unbind it.
+  // A bind of type 1 to no bytes unbinds it.
   if (window.type === 1 && length === 0) {
     unbind(table, window);
     window.key = rkey;
@@ -58,7 +56,9 @@ export function bindWindow(table: RegionTable, qp: QueuePair, operands: BindOper
 const REMOTE_CHANGE = ACCESS.remoteWrite | ACCESS.remoteAtomic;
 const FLUSHES = ACCESS.flushGlobal | ACCESS.flushPersistent;
 const GRANTABLE = REMOTE_CHANGE | ACCESS.remoteRead | FLUSHES | ACCESS.zeroBased;
-/** Drivers accept it and no window grants it (rxe, mlx5): programs pass a window the rights of its region. */
+/**
+ * Accepted, but no window grants it (rxe, mlx5): programs pass a window the rights of its region.
+ */
 const IGNORED = ACCESS.localWrite;
 
 function isBindable(
@@ -95,7 +95,7 @@ function rangeOf(
     pd: window.pd,
     va: isZeroBased ? 0 : start,
     length: operands.length,
-    // P-22: data is persisted as the memory's region demands, by whichever key it was written.
+    // P-22: the region decides, whatever the key.
     access: (operands.access & ~IGNORED) | (parent.access & ACCESS.remoteWritePersistence),
     pageBase: isZeroBased ? parent.pageBase - start : parent.pageBase,
     key: window.key,
@@ -105,10 +105,7 @@ function rangeOf(
   };
 }
 
-/**
- * The address in the host's programs of a peer's `va`: only a zero-based window has another one. Without a region
- * (a request of no bytes) it is `va`.
- */
+/** The host programs' address for a peer's `va`; it differs in a zero-based window only. */
 export function hostAddress(region: Region | undefined, va: number): number {
   const parent = region?.window?.binding?.parent;
   return region === undefined || parent === undefined ? va : va - region.pageBase + parent.pageBase;
@@ -123,7 +120,6 @@ function unbind(table: RegionTable, window: Window): void {
   table.slots[window.key >>> 8] = undefined;
 }
 
-/** A queue pair that is gone can use its type 2 windows no more: unbinds them. */
 export function unbindWindowsOf(table: RegionTable, qp: QueuePair): void {
   for (const window of table.windows.values()) {
     if (window.type === 2 && window.binding?.qpn === qp.qpn) unbind(table, window);
@@ -131,9 +127,8 @@ export function unbindWindowsOf(table: RegionTable, qp: QueuePair): void {
 }
 
 /**
- * SEND WITH INVALIDATE and LOCAL_INV: unbinds the type 2 window of this key, which the queue pair has bound. A
- * region of `ibv_reg_mr` cannot be invalidated: its key stays its registrant's (as in Linux; IBA allows it for fast
- * registrations only, which verbs of user space do not make).
+ * SEND WITH INVALIDATE and LOCAL_INV: unbinds a type 2 window that this queue pair has bound. A region of `ibv_reg_mr`
+ * cannot be invalidated (as in Linux; IBA allows it for fast registrations only, which verbs of user space do not make).
  * @returns whether it was done.
  */
 export function invalidateKey({ regions }: Device, qp: QueuePair, key: number): boolean {

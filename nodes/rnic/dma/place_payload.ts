@@ -1,4 +1,4 @@
-/** Payload on its way to memory: the memory of a receive WQE, the DMA writes, their no-snoop bit. */
+/** Payload on its way to memory. */
 import { PieceWalker } from "./translation.ts";
 import type { Device } from "../state/device.ts";
 import type { MemorySegment, Region } from "../state/memory.ts";
@@ -14,14 +14,14 @@ import { localFault, localSegments } from "./memory_region.ts";
 
 const walker = new PieceWalker();
 
-/** Writes payload to `offset` of the segments. @returns when the bus has taken all of it. */
+/** @returns when the bus has taken all of it. */
 export function placePayload(
   device: Device,
   payload: Uint8Array<ArrayBuffer>,
   place: {
     readonly segments: readonly MemorySegment[];
     readonly offset: number;
-    /** Of a peer's WRITE, not a SEND: V-08's faults of the bus damage only these. */
+    /** V-08's faults of the bus damage WRITEs only. */
     readonly isWrite?: boolean;
     readonly of?: MessageOf;
   },
@@ -43,7 +43,7 @@ export function placePayload(
   return freeAt;
 }
 
-/** The memory of a receive WQE, undefined where a key does not grant it. */
+/** @returns undefined where a key of the WQE does not grant its memory. */
 export function recvSegments(
   device: Device,
   qp: QueuePair,
@@ -53,16 +53,15 @@ export function recvSegments(
   return localSegments(device, recv.sges, { pd, need: ACCESS.localWrite });
 }
 
-/** Why {@link recvSegments} has none. */
 export function receiveFault(device: Device, qp: QueuePair, { sges }: RecvWqe): VendorError {
   return localFault(device, sges, { pd: qp.srq?.pd ?? qp.pd, need: ACCESS.localWrite });
 }
 
 /**
- * NS bit of writes into a region. Where the processor evaluates it, flow 1 is asked for (P-02) for all data in
- * persistent memory, by whichever operation: an LSB read behind it flushes data that waits in the IIO, never the
- * LLC (P-03, P-04, P-24), and a FLUSH or a READ names memory, not writes (P-10, P-50). Nothing can make data in
- * DRAM persistent: it goes where cores find it soonest.
+ * NS bit of writes into a region. Where the processor evaluates it, it asks for flow 1 (P-02) for
+ * all persistent memory, as an LSB read behind it flushes data that waits in the IIO, never the LLC
+ * (P-03, P-04, P-24), and a FLUSH or a READ names memory, not writes (P-10, P-50). Nothing can make
+ * data in DRAM persistent: it goes where cores find it soonest.
  */
 export function writesNoSnoop(device: Device, memory: Pick<Region, "persistent">): boolean {
   const { flow, noSnoop } = device.persistence;

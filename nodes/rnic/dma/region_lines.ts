@@ -1,27 +1,26 @@
 /**
- * Ordinary DMA on lines of this host's shared regions (decision 6): reads, writes and atomics go through agent 0,
- * home's local cache, a line at a time, so that far cards' copies are recalled and invalidated. They leave nothing
- * behind in it (decision 4).
+ * DMA on lines of this host's shared regions (decision 6): reads, writes and atomics go through agent 0, home's
+ * local cache, a line at a time, so that far cards' copies are recalled and invalidated; none stays there (decision 4).
  *
- * A write of a line begins when all earlier writes are complete, and later ones wait for its end: that is when
- * memory has the line (decisions 5, 12). [choice] Other writes ask for their lines in parallel; these keep the
- * order of commits by waiting, as each line may have to come from a far card anyway.
+ * A write of a line begins when all earlier writes are complete, and later ones wait until memory has the line
+ * (decisions 5, 12). [choice] Other writes ask for their lines in parallel; these keep the order of commits by
+ * waiting, as each line may have to come from a far card anyway.
  */
-import { LINE_BYTES } from "../../../fabric/wire/host_bus/coherent.ts";
+import { LINE_BYTES } from "../../../fabric/base/cache_line.ts";
 import { type LineChange, WHOLE_LINE } from "../../../fabric/wire/host_bus/line_change.ts";
-import type { Answer } from "../../../fabric/coherence/messages.ts";
 import type { CoherentPort, LineTask, PortWrite } from "../state/coherent_port_state.ts";
 import type { Device } from "../state/device.ts";
 import type { Region } from "../state/memory.ts";
 import { physicalAddress } from "./translation.ts";
 
-/** Whether an address of host memory is in a shared region of this host. */
 export function isShared({ shared }: CoherentPort, address: number): boolean {
   for (const { from, to } of shared) if (address >= from && address < to) return true;
   return false;
 }
 
-/** Number of bytes from `address` on, `most` at most, that are all in one line of a region, or all in none. */
+/**
+ * @returns the number of bytes from `address` on, at most `most`, that are all in one shared line, or all in none.
+ */
 export function untilShared({ shared }: CoherentPort, address: number, most: number): number {
   let length = most;
   for (const { from, to } of shared) {
@@ -31,47 +30,12 @@ export function untilShared({ shared }: CoherentPort, address: number, most: num
   return length;
 }
 
-/** A store of these bytes into their line. */
 export function changeOf(address: number, data: Uint8Array): LineChange {
   const offset = address % LINE_BYTES;
   const bytes = new Uint8Array(LINE_BYTES);
   bytes.set(data, offset);
   const mask = ((1n << BigInt(data.length)) - 1n) << BigInt(offset);
   return { kind: "write", mask, bytes };
-}
-
-/** Begins an access of agent 0, whose end {@link endTask} takes. */
-export function beginTask(device: Device, port: CoherentPort, task: LineTask): void {
-  const ticket = port.nextTask++;
-  port.tasks.set(ticket, task);
-  if (device.out.auditing) device.up.noteLineTask(device, ticket, task);
-  const line = Math.floor(task.address / LINE_BYTES);
-  const isLoad = task.kind === "read";
-  device.up.accessLine(device, {
-    kind: isLoad ? "load" : "store",
-    line,
-    ticket,
-    ...(!isLoad && { change: task.change }),
-  });
-}
-
-/** Agent 0 has answered: a read is over, a write when memory has the line. @returns the task, where it was one. */
-export function answerTask(
-  device: Device,
-  port: CoherentPort,
-  answer: Answer,
-): void {
-  const { access, result, data } = answer;
-  const task = port.tasks.get(access.ticket);
-  if (task === undefined) return;
-  port.tasks.delete(access.ticket);
-  if (device.out.auditing) device.up.noteLineAnswer(device, task, answer);
-  task.answer = result === "done" && data instanceof Uint8Array
-    ? data as Uint8Array<ArrayBuffer>
-    : undefined;
-  task.isGood = result === "done";
-  if (task.kind === "read") port.ended.push(task);
-  else port.writingBack.push(task);
 }
 
 /** Runs the write at the head, of a line of a region. @returns whether it is over. */
@@ -81,13 +45,13 @@ export function runLineWrite(device: Device, port: CoherentPort, write: PortWrit
   if (task.state === "over") return true;
   if (task.state === "waits" && port.away.length === 0) {
     task.state = "runs";
-    beginTask(device, port, task);
+    device.up.accessLine(device, port, task);
   }
   return false;
 }
 
 /**
- * A write of a part of a lost line has been dropped, so no flush may promise it. A write of the whole line repairs
+ * No flush may promise a dropped partial write of a lost line. A write of the whole line repairs
  * that.
  */
 export function noteDropped({ dropped }: CoherentPort, task: LineTask): void {
@@ -99,7 +63,6 @@ export function noteDropped({ dropped }: CoherentPort, task: LineTask): void {
   }
 }
 
-/** Whether some of these bytes are in a shared region of this host. */
 export function coversShared(port: CoherentPort, { region, va, length }: {
   readonly region?: Region;
   readonly va: number;
@@ -114,8 +77,8 @@ export function coversShared(port: CoherentPort, { region, va, length }: {
 }
 
 /**
- * Whether some of these bytes were dropped. It is told once: [choice] a later flush may promise later writes there
- * again, and a flush that is refused for another connection's write is refused once.
+ * Whether some of these bytes were dropped; told once: [choice] a later flush may promise later
+ * writes there again, and a flush that is refused for another connection's write is refused once.
  */
 export function takeDropped({ dropped }: CoherentPort, { region, va, length }: {
   readonly region?: Region;

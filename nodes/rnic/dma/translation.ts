@@ -1,7 +1,7 @@
-/** Virtual to physical: a region's page list turned into segments that one DMA request can take. */
+/** Virtual to physical: segments that one DMA request can take. */
 import type { MemorySegment, Region } from "../state/memory.ts";
 
-/** Physical address of `va`, which lies in the region; negative where the page is absent. */
+/** `va` lies in the region; negative where the page is absent. */
 export function physicalAddress(region: Region, va: number): number {
   const offset = va - region.pageBase;
   const page = Math.floor(offset / region.pageBytes);
@@ -20,17 +20,15 @@ function contiguousBytes(region: Region, va: number, most: number): number {
   return bytes < most ? bytes : most;
 }
 
-/** Whether all of the memory still is what its keys granted when they were checked. */
 export function isLive(segments: readonly MemorySegment[]): boolean {
   for (const { region } of segments) if (!region.alive) return false;
   return true;
 }
 
 /**
- * Walks a range of concatenated segments as physical pieces, each for one DMA request: `start`, then
- * `next` until it returns false; the piece stands in `address`, `bytes`, `persistent` (as its region is), `isNull`
- * (no memory, and no address) and `offset` (of the piece in the range). One walker serves all frames, so a frame
- * costs no allocation.
+ * Walks a range of concatenated segments as physical pieces, each for one DMA request: `start`,
+ * then `next` until it returns false. `isNull`: no memory, no address; `offset`: of the piece in
+ * the range. One walker serves all frames, so a frame costs no allocation.
  */
 export class PieceWalker {
   address = 0;
@@ -44,7 +42,6 @@ export class PieceWalker {
   #left = 0;
   #most = 0;
 
-  /** Begins a walk over `length` bytes from `offset` of the segments, in pieces of at most `most` bytes. */
   start(
     segments: readonly MemorySegment[],
     range: { readonly offset: number; readonly length: number; readonly most: number },

@@ -1,6 +1,6 @@
 /**
- * A card's slots, buffers, waiters and words that are still held when no event is left. Each blocks something for
- * ever. A request without an answer may be its program's affair (`asked`); all others are lost (`leaked`).
+ * A card's slots, buffers, waiters and words that are still held when no event is left. A request
+ * without an answer may be its program's affair (`asked`); all others are lost (`leaked`).
  */
 import type { HeldThing } from "../../../fabric/node.ts";
 import type { CoherentPort } from "../state/coherent_port_state.ts";
@@ -11,7 +11,6 @@ import type { Count } from "../state/card_extension.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import { stagedBytesOf } from "../state/verify_state.ts";
 
-/** Called when no event is left in the rack. */
 export function heldAtRest(device: Device): HeldThing[] {
   const { completionQueues, sharedReceiveQueues, queuePairs, port } = device;
   const ofExtensions = EXTENSIONS.flatMap(({ held }) => held?.(device) ?? []);
@@ -25,7 +24,7 @@ export function heldAtRest(device: Device): HeldThing[] {
     if (!overflowed) counts.push([`completions not written to queue ${cqn}`, pending.length]);
   }
   for (const srq of sharedReceiveQueues.values()) {
-    // A failed one stays as it is, and its queue pairs have failed with it.
+    // A queue that has failed is not counted, as its queue pairs have failed.
     const isUsed = [...queuePairs.values()].some((qp) => qp.srq === srq && qp.state === "rts");
     counts.push([`looks at shared receive queue ${srq.srqn}`, Number(isUsed && srq.busy)]);
   }
@@ -103,10 +102,9 @@ function leakedBy({ qpn, sq, rq, state, requester, responder }: QueuePair): Coun
   return ofQueuePair(qpn, counts);
 }
 
-/** Held where the peer does not answer and there is no timer, or where no receive is posted. */
 function askedOf({ qpn, rq, state, requester, responder }: QueuePair): Count[] {
   const { open, stagedBytes, responses, stalled } = responder;
-  // A message whose rest never comes keeps its room until its queue pair ends.
+  // A message keeps its room until its rest comes or its queue pair ends.
   const ofOpen = open?.verify === undefined ? 0 : stagedBytesOf(open.verify.level, open.length);
   const counts: Count[] = [
     ["bytes of verified writes staged", Math.max(0, stagedBytes - ofOpen)],

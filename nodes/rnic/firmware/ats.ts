@@ -1,6 +1,6 @@
 /**
- * Pages by ATS and PRI (001_ [0114], the IOMMU's place): the IOMMU says that pages are there, the card asks it for
- * their addresses, and the driver has no part in it. The driver's command takes pages back in any case.
+ * Pages by ATS and PRI (001_ [0114]): the IOMMU says that pages are there, the card asks it for
+ * addresses. The driver only takes pages back.
  */
 import { sendBehindWrites } from "../state/coherent_port_state.ts";
 import type { AtsMessage } from "../../../fabric/wire/host_bus/pcie.ts";
@@ -11,7 +11,6 @@ import type { WantedPage } from "../state/paging_state.ts";
 import { ABSENT } from "../state/translation_table.ts";
 import { mapPagesOf } from "./memory_command.ts";
 
-/** A message of the host's IOMMU. */
 export function takeAts(device: Device, message: AtsMessage): void {
   const { step, key, first, count, frames, write: writable } = message;
   switch (step) {
@@ -24,12 +23,11 @@ export function takeAts(device: Device, message: AtsMessage): void {
       return;
     case "page-request":
     case "translate":
-      // Only hosts receive these.
       return;
   }
 }
 
-/** Pages were taken back before they were translated: asks anew for those that accesses still wait for. */
+/** Pages that were taken back before they were translated, and for which an access still waits. */
 function askAgain(
   device: Device,
   { key, first, count }: { readonly key: number; readonly first: number; readonly count: number },

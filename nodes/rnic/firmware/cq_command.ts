@@ -1,4 +1,3 @@
-/** Commands about completion queues. */
 import { CQE_BYTES } from "../../../fabric/wire/host_bus/cqe.ts";
 import type {
   CommandOf,
@@ -13,7 +12,6 @@ import { LIMITS } from "../state/limits.ts";
 import { freeQueues, installQueue, removeQueue } from "../queues/install.ts";
 import { DONE, noQueueLeft, noSuch, refusal, ringFault } from "../state/reply.ts";
 
-/** The card writes CQEs there: the ring must not overlap queue information. */
 function cqFault(device: Device, ring: RingPlace): string | undefined {
   const memory = { address: ring.address, length: ring.units * CQE_BYTES };
   return ringFault("CQ", ring, LIMITS.ringUnits) ??

@@ -1,4 +1,4 @@
-/** Queue pairs and memory of the card for an external observer: changes nothing. */
+/** The card for an external observer: nothing changes. */
 import type {
   QueuePairInspection,
   RegionInspection,

@@ -1,4 +1,3 @@
-/** Commands about memory: regions and windows. */
 import type { CommandOf, RnicReply } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { Device } from "../state/device.ts";
 import { LIMITS } from "../state/limits.ts";
@@ -49,7 +48,6 @@ function checkPlace(
   return covers ? IN_QUEUE_INFORMATION : undefined;
 }
 
-/** The memory that the region's translations need and the driver has not given, where the chip has no room for all. */
 function wantedMemory({ paging }: Device, place: NonNullable<RegionPlace>): RnicReply | undefined {
   const bytes = memoryNeeded(paging, Math.ceil(pageCount(place) / ENTRIES_PER_LINE));
   return bytes === 0 ? undefined : { status: "ok", op: "memory-needed", bytes };
@@ -66,7 +64,9 @@ export function giveMemory(
   return DONE;
 }
 
-/** The region of a key that no window is bound to (rxe: EINVAL), or the refusal. */
+/**
+ * @returns the region, or the refusal; also while a window is bound to it (rxe: EINVAL).
+ */
 function freeRegion(device: Device, key: number): Region | RnicReply {
   const region = findRegion(device.regions, key);
   if (region === undefined || region.window !== undefined) return noSuch("region", key);
@@ -102,11 +102,10 @@ export function reregisterMr(
 export function deregisterMr(device: Device, { key }: CommandOf<"deregister-mr">): RnicReply {
   const region = freeRegion(device, key);
   if ("status" in region) return region;
-  // Work under way does not touch its memory any more.
   region.alive = false;
   freeKey(device.regions, key);
   dropTable(device, region.table);
-  // Accesses that wait for its pages go on, and fail as late ones do.
+  // Waiting accesses fail as late ones do.
   resumeMapped(device);
   return DONE;
 }
@@ -142,7 +141,7 @@ export function mapPagesOf(device: Device, command: CommandOf<"map-pages">): Rni
   return DONE;
 }
 
-/** "later": the reply comes when no access is under way any more. */
+/** The answer is "later" until no access is under way. */
 export function invalidatePages(
   device: Device,
   command: CommandOf<"invalidate-pages">,
@@ -163,7 +162,7 @@ export function allocateMw(device: Device, { type, pd }: CommandOf<"allocate-mw"
   return { status: "ok", op: "allocate-mw", rkey: window.key };
 }
 
-/** By its index: the key may have changed on the data path since the driver last looked. */
+/** The key may have changed on the data path since the driver last looked. */
 export function deallocateMw(device: Device, { rkey }: CommandOf<"deallocate-mw">): RnicReply {
   const window = device.regions.windows.get(rkey >>> 8);
   if (window === undefined) return noSuch("memory window", rkey);

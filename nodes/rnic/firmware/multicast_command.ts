@@ -1,4 +1,3 @@
-/** Commands about multicast groups (`rocev2.md` §3.8). */
 import type { CommandOf, RnicReply } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import { isGroupAddress } from "../../../fabric/wire/roce/neighbour.ts";
 import { report } from "../responder/multicast.ts";
@@ -7,7 +6,7 @@ import { LIMITS } from "../state/limits.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import { DONE, noSuch, refusal } from "../state/reply.ts";
 
-/** Attaches a UD queue pair to a group. A second time changes nothing: it still gets one copy. */
+/** Attaching a second time changes nothing. */
 export function attach(
   device: Device,
   { qpn, group }: CommandOf<"attach-mcast">,
@@ -31,7 +30,7 @@ export function attach(
   return DONE;
 }
 
-/** Detaches it. EINVAL where it is not attached. */
+/** EINVAL where the queue pair is not attached. */
 export function detach(
   device: Device,
   { qpn, group }: CommandOf<"detach-mcast">,
@@ -54,7 +53,6 @@ export function detach(
   return DONE;
 }
 
-/** Number of groups that the queue pair is attached to. */
 export function groupsOf(device: Device, qp: QueuePair): number {
   let count = 0;
   for (const members of device.multicast.values()) if (members.includes(qp)) count++;

@@ -1,4 +1,4 @@
-/** Commands that query the card's limits, its port, its clock. */
+/** Commands that query the card. */
 import { CLOCK_KHZ } from "../../../fabric/wire/host_bus/cqe.ts";
 import type { RnicReply } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { Device } from "../state/device.ts";
@@ -15,7 +15,6 @@ export function queryDevice({ spaces, owners, regions }: Device): RnicReply {
     op: "query-device",
     queues,
     freeQueues: queues - taken,
-    // Index 0 is never a key's.
     keys: LIMITS.regions - 1,
     freeKeys: LIMITS.regions - regions.slots.length + regions.free.length,
     regionObjects,

@@ -1,6 +1,6 @@
 /**
- * Commands that change a queue's space 2 (Q-04, Q-09): by value, under the lock, or with another ring. The queue is
- * paused meanwhile (`queues/paused_queue.ts`), so the answer comes later. A refused command changes nothing.
+ * Changes of a queue's space 2 (Q-04, Q-09): by value, under the lock, or with another ring. The
+ * queue is paused meanwhile (`queues/paused_queue.ts`), so the answer comes later.
  */
 import { LOCK_ANSWER_BYTES } from "../../../fabric/wire/host_bus/lock_answer.ts";
 import type { CommandOf, RnicReply } from "../../../fabric/wire/host_bus/rnic_command.ts";

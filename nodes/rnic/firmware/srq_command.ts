@@ -1,4 +1,3 @@
-/** Commands about shared receive queues. */
 import type { CommandOf, RnicReply } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import { SRQ_SEGMENT_BYTES } from "../../../fabric/wire/host_bus/srq_wqe.ts";
 import type { Device } from "../state/device.ts";
@@ -6,7 +5,7 @@ import { freeQueues, installQueue, removeQueue } from "../queues/install.ts";
 import { DONE, noQueueLeft, noSuch, refusal, ringFault } from "../state/reply.ts";
 import { createSharedReceiveQueue, lookAtShared } from "../queues/shared_receive_queue.ts";
 
-/** A slot has 16 bits in WQE and completion. */
+/** Slots have 16 bits. */
 const SLOTS_MAX = 2 ** 16;
 
 export function createSrq(

@@ -1,11 +1,9 @@
-/** The RNIC's counters as the run's report shows them: plain numbers by name. */
 import { congestionStatistics } from "../transmit/congestion.ts";
 import type { Device } from "../state/device.ts";
 import { flipStatistics } from "../state/flips.ts";
 import { EXTENSIONS } from "../extensions.ts";
 import type { CounterReader } from "../state/card_extension.ts";
 
-/** Counters that a report has only where they have counted: reports of runs without such events do not change. */
 const WHERE_COUNTED = [
   "loopbackFrames",
   "loopbackBytes",
@@ -19,16 +17,15 @@ const WHERE_COUNTED = [
 
 export function statisticsOf(device: Device, reader: CounterReader): Record<string, number> {
   const all: Record<string, number> = { ...device.counters };
-  // Without requests for locks, a card reports no counters of locks.
   if (all["locksGranted"] === 0 && all["locksDenied"] === 0) {
     for (const name of ["locksGranted", "locksDenied", "locksTakenBack"]) delete all[name];
   }
   for (const name of WHERE_COUNTED) if (all[name] === 0) delete all[name];
-  // reported, be it 0, where the scenario compares schemes, and wherever one was counted.
+  // also 0, where the scenario compares schemes.
   if (all["stalePointers"] === 0 && device.plan.queuePlan === undefined) {
     delete all["stalePointers"];
   }
-  // DMA reads of queue information per doorbell, on average.
+  // DMA reads of queue information per doorbell.
   const { doorbells, doorbellReads } = device.counters;
   all["dmaReadsPerDoorbell"] = doorbells === 0 ? 0 : doorbellReads / doorbells;
   all["cachedQueues"] = device.cache.size;

@@ -1,6 +1,6 @@
 /**
- * Checks before an access whether its memory can be translated: every page is there with the rights that are
- * needed, and its entry is on the chip. Missing pages and entries are asked for.
+ * Checks before an access: each page must be there with the rights that are needed, and its entry
+ * on the chip.
  */
 import type { Device } from "../state/device.ts";
 import { bytesOf, type MemorySegment } from "../state/memory.ts";
@@ -17,9 +17,8 @@ export interface MemoryAccess {
   readonly offset: number;
   readonly length: number;
   readonly write: boolean;
-  /** The message may go on behind this access: its other pages are asked for as well. */
+  /** The message may go on behind this access: its other pages are asked for too. */
   readonly ahead?: boolean;
-  /** Only pages matter: each part has its lines looked up in its turn. */
   readonly pagesOnly?: boolean;
 }
 
@@ -29,10 +28,8 @@ export interface Accessor {
   readonly psn?: number;
 }
 
-/** Accesses for messages of this card's own; all others are for the peer's. */
 const OWN: ReadonlySet<MemoryWaiter> = new Set(["gather", "response"]);
 
-/** Accesses of peers, which their hints may have announced. */
 const PEERS: ReadonlySet<MemoryWaiter> = new Set(["request", "read", "atomic"]);
 
 export interface Fault {
@@ -40,8 +37,8 @@ export interface Fault {
 }
 
 /**
- * Whether memory may be accessed now. `miss`: the access waits as `by.kind`, and resumes when the lines are on the
- * chip. A fault: its pages were asked for; the caller decides whether it waits.
+ * `miss`: the access waits as `by.kind`, and resumes when the lines are on the chip. A fault: pages
+ * were asked for; the caller decides whether it waits.
  */
 export function checkAccess(
   device: Device,
@@ -103,14 +100,13 @@ function traceMisses(
   for (const pages of of) traceMissing(device, by, { step, pages });
 }
 
-/** As {@link checkAccess}, of an access that waits for its pages. @returns whether it may go on now. */
+/** Waits for pages, too. @returns whether the access may go on now. */
 export function awaitAccess(device: Device, access: MemoryAccess, by: Accessor): boolean {
   const found = checkAccess(device, access, by);
   if (typeof found === "object") beginWait(device, { ...by, ...found });
   return found === "ready";
 }
 
-/** Pages of each segment that the access touches. Memory whose key is gone has none. */
 function* spansOf({ segments, offset, length }: MemoryAccess): Generator<PageSpan> {
   let skip = offset, left = length;
   for (const segment of segments) {

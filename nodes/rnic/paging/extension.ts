@@ -1,4 +1,4 @@
-/** Memory on demand and the translation cache as a feature of the card: its report. */
+/** Report of memory on demand and the translation cache. */
 import type { CardExtension } from "../state/card_extension.ts";
 import type { Device } from "../state/device.ts";
 
@@ -16,7 +16,6 @@ export const PAGING = {
   }),
 } as const satisfies CardExtension;
 
-/** Reported where either was ever in use. */
 function statistics({ paging }: Device): Record<string, number> {
   const { counters, cached, lines, onDemand } = paging;
   const wasUsed = onDemand > 0 || Object.values(counters).some((count) => count > 0);

@@ -1,13 +1,13 @@
 /**
- * The host takes pages back. No access begins from the command on; its reply waits until those under way have
- * ended: DMA reads have completed, atomics have written their words. DMA writes are ahead of the reply on the bus,
- * where the host waits for them. None of these accesses needs a further page, so the reply always comes.
+ * The host takes pages back. No access begins from the command on; its reply waits until those
+ * under way have ended: DMA reads, and atomics. DMA writes are ahead of the reply on the bus. None
+ * of these accesses needs a further page: the reply always comes.
  */
 import { type Device, sendReply } from "../state/device.ts";
 import type { Invalidation } from "../state/paging_state.ts";
 import type { ReadRequest } from "../state/dma_state.ts";
 
-/** Answers invalidations that nothing delays any more, in order. Called at the end of every step. */
+/** Called at the end of every step. */
 export function answerInvalidations(device: Device): void {
   const { invalidations } = device.paging;
   while (invalidations.length > 0 && !isInUse(device, invalidations[0]!)) {

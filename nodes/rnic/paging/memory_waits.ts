@@ -1,4 +1,4 @@
-/** Accesses that wait for translations or pages: kept for each queue pair and kind, resumed in order. */
+/** Accesses that wait for translations or pages, per queue pair and kind, resumed in order. */
 import type { Device } from "../state/device.ts";
 import {
   type Delivery,
@@ -13,14 +13,13 @@ function numberOf(qp: QueuePair, kind: MemoryWaiter): number {
   return qp.slot * MEMORY_WAITERS.length + MEMORY_WAITERS.indexOf(kind);
 }
 
-/** Whether an access of this kind waits: it must not be begun again meanwhile. */
+/** An access that waits must not be begun again. */
 export function isWaiting({ paging }: Device, qp: QueuePair, kind: MemoryWaiter): boolean {
   if (paging.waits.size === 0) return false;
   const wait = paging.waits.get(numberOf(qp, kind));
   return wait !== undefined && wait.qp === qp && wait.life === qp.life;
 }
 
-/** Registers an access that waits: for pages, and for lines that {@link MemoryWait.missing} counts. */
 export function beginWait(
   { paging, now }: Device,
   { qp, kind, pages }: Pick<MemoryWait, "qp" | "kind" | "pages">,
@@ -32,14 +31,13 @@ export function beginWait(
   return wait;
 }
 
-/** The access has its lines or pages: it goes on. */
 export function resumeWait(device: Device, wait: MemoryWait): void {
   const { paging, now } = device;
   const number = numberOf(wait.qp, wait.kind);
   if (paging.waits.get(number) !== wait) return;
   paging.waits.delete(number);
   if (wait.life !== wait.qp.life) return;
-  // A refused request's stall is counted when it has come again.
+  // The stall of a refused request is counted when it has come again.
   if (wait.pages.length > 0 && wait.kind !== "gap" && wait.kind !== "request") {
     paging.counters.pageStallPs += now - wait.since;
   }
@@ -47,7 +45,7 @@ export function resumeWait(device: Device, wait: MemoryWait): void {
   device.up.memoryReady(device, wait);
 }
 
-/** Whether this access is one whose lines have come; it is told once. */
+/** An admission is returned once. */
 export function takeAdmission(
   { paging }: Device,
   { qp, kind }: { readonly qp: QueuePair; readonly kind: MemoryWaiter },
@@ -60,7 +58,6 @@ export function takeAdmission(
   return wait.qp === qp && wait.life === qp.life;
 }
 
-/** Removes and returns receive WQEs that wait for their memory. */
 export function takeDeliveries(device: Device, qp: QueuePair): readonly Delivery[] {
   if (!isWaiting(device, qp, "deliver")) return [];
   const { deliveries, waits } = device.paging;
@@ -70,7 +67,7 @@ export function takeDeliveries(device: Device, qp: QueuePair): readonly Delivery
   return waiting;
 }
 
-/** Resumes accesses whose pages have come; a page of a deregistered region is not waited for. */
+/** A page of a deregistered region is not waited for. */
 export function resumeMapped(device: Device): void {
   const { paging } = device;
   for (const wait of [...paging.waits.values()]) {

@@ -1,8 +1,9 @@
 /**
- * Page requests: the card asks the driver for pages of on-demand regions by an event for a range, once for each
- * page, and a command tells it that they are there (`map-pages`). With an access it asks for the rest of its
- * message: the event of an RDMA operation names its whole length (Linux, mlx5, `odp.c`: `rdma_op_len`), and that of
- * a WQE makes the driver bring in all of the WQE's memory (`pagefault_data_segments`).
+ * Page requests: an event asks the driver for a range of an on-demand region, once for each page,
+ * and `map-pages` tells the card that they are there. With an access it asks for the rest of its
+ * message: the event of an RDMA operation names its whole length (Linux, mlx5, `odp.c`:
+ * `rdma_op_len`), and that of a WQE makes the driver bring in all of the WQE's memory
+ * (`pagefault_data_segments`).
  */
 import { NEVER, type Time } from "../../../fabric/base/time.ts";
 import { workPs } from "../../../fabric/rack/plan/hint_work.ts";
@@ -15,24 +16,27 @@ import { traceMapped, tracePageRequest } from "../trace/page_trace.ts";
 import { resumeMapped } from "./memory_waits.ts";
 import { writeEntries } from "./translation_cache.ts";
 
-/** Most pages that an access asks for ahead: a choice, 4 MiB (mlx5: MAX_PREFETCH_LEN, for lengths that it is not told). */
+/**
+ * Pages ahead of an access; a choice, 4 MiB (mlx5: MAX_PREFETCH_LEN, for lengths that it is not
+ * told).
+ */
 const AHEAD_PAGES_MAX = 1024;
 
-/** Pages of a table, the last one included. */
+/** `last` is in the span. */
 export interface PageSpan {
   readonly table: TranslationTable;
   readonly first: number;
   readonly last: number;
 }
 
-/** An event's pages: those needed at once, and behind them those that the message goes on to. */
+/** Pages that are needed at once, and, behind them, those that the message goes on to. */
 interface PageRequest {
   readonly table: TranslationTable;
   readonly first: number;
   count: number;
   ahead: number;
   readonly rights: 1 | 2;
-  /** Hints have asked the host for all of it before: it is not needed where that has been served meanwhile. */
+  /** Hints have asked for all of it, so it is not needed where that was served meanwhile. */
   repeats: boolean;
   readonly hint?: HintRequest | undefined;
 }
@@ -44,13 +48,12 @@ interface AskedFor {
 }
 
 /**
- * Asks for pages in order of their tables and numbers, each once, and for those that the message goes on to
- * `beyond` them: a range of each table, of which the driver maps the absent ones. The host serves page requests of
- * hints last (H-24). So where a request needs a page of one, that page request becomes the request's; one that has
- * left is repeated.
+ * Asks for pages, each once, in order of tables and numbers, and for those `beyond`, to which the message goes on: a
+ * range of each table, of which the driver maps the absent ones. The host serves page requests of hints last (H-24):
+ * where a request needs a page of one, that page request becomes the request's; one that has left is repeated.
  *
- * @param why `hintsOf`: no request needs the pages yet, hints of this requester name them; `byCore`: a core has
- * decided on them, which needs no event, and does not know which pages the card has asked for by itself.
+ * @param why `hintsOf`: hints of this requester name the pages, no request needs them yet; `byCore`: a core has
+ * decided on them, needs no event, and does not know which pages the card has asked for.
  */
 export function askForPages(
   device: Device,
@@ -81,9 +84,7 @@ export function askForPages(
 }
 
 /**
- * Marks a page as asked for with these rights.
- * @returns the page request that it needs: none, as one with these rights is under way; the first one; or a
- * repetition of that of hints, which has left.
+ * @returns the page request that it needs: none, as one with these rights is under way; the first one; or a repetition of that of hints, which has left.
  */
 function claimPage(
   device: Device,
@@ -101,14 +102,14 @@ function claimPage(
     return "none";
   }
   if (isAsked && !byCore) return "none";
-  // A page that a request has asked for stays the request's, whatever a core asks for that has not been told of it.
+  // A page that a request has asked for stays the request's, even if a core asks too.
   if (!isAsked || before !== undefined) entry.hint = hint;
   entry.asked = rights;
   paging.counters.pagesAsked++;
   return "first";
 }
 
-/** Adds absent pages of the spans: to the last request, where they continue it, else by requests of their own. */
+/** Absent pages join the last request where they continue it. */
 function askAhead(device: Device, requests: PageRequest[], beyond: readonly PageSpan[]): void {
   const { rights } = requests.at(-1)!;
   let left = AHEAD_PAGES_MAX;
@@ -152,7 +153,6 @@ function sendRequest(
   else pageEvents.push(due);
 }
 
-/** From an access to an absent page to the request for it ([0114]); 0: it leaves at once. */
 function requestPs({ plan: { hints }, timing }: Device): Time {
   const work = hints?.work;
   switch (work?.request) {
@@ -161,12 +161,10 @@ function requestPs({ plan: { hints }, timing }: Device): Time {
     case "iommu":
       return 0;
     default:
-      // The card's own misses are no decision of a core: its firmware asks.
       return timing.pageFaultPs;
   }
 }
 
-/** By PRI, where the IOMMU is asked and not the driver. */
 function raisePageRequest(device: Device, { event: asked, hint, repeats, table }: DueEvent): void {
   if (repeats) {
     if (isHere(table, asked)) return;
@@ -196,13 +194,11 @@ export function raisePageFaults(device: Device): void {
   }
 }
 
-/** When {@link raisePageFaults} has something to do. */
 export function pageFaultWakeAt({ pageEvents, now }: Device): Time {
   const first = pageEvents.peek();
   return first === undefined ? NEVER : Math.max(now, first.at);
 }
 
-/** Pages are there: accesses that wait for them go on. */
 export function mapPages(
   device: Device,
   { table }: Pick<Region, "table">,
@@ -221,7 +217,7 @@ export function mapPages(
   resumeMapped(device);
 }
 
-/** The driver has named pages that may not be mapped: they stay absent, and may be asked for again. */
+/** The pages may not be mapped: they stay absent, and may be asked for again. */
 export function refusePages(
   device: Device,
   { table }: Pick<Region, "table">,
@@ -233,7 +229,7 @@ export function refusePages(
   for (let page = first; page < first + count; page++) table.demand![page]!.asked = 0;
 }
 
-/** Removes pages. @returns the frames that accesses may still be under way to. */
+/** @returns frames to which accesses may still be under way. */
 export function unmapPages(
   device: Device,
   { table }: Pick<Region, "table">,

@@ -1,7 +1,6 @@
 /**
- * The card's cache of translations (MTT entries). Entries that the firmware has just written are on the chip;
- * entries without room there lie in host memory and are read from there, a line at a time, when they are needed. As
- * long as all tables fit, the card asks for no memory and misses nothing.
+ * The card's cache of translations (MTT entries). Just written entries are on the chip; those without room lie in host
+ * memory and are read a line at a time. While all tables fit, the card asks for no memory and misses nothing.
  *
  * Sources: an entry is 8 B with the rights to read and write in its lowest bits (Linux, mlx5: `umem_dma_to_mtt`);
  * the driver gives the firmware pages of host memory on demand (mlx5: MANAGE_PAGES), that tables lie there is a
@@ -22,16 +21,14 @@ import {
 import { traceTranslations } from "../trace/page_trace.ts";
 import { resumeWait } from "./memory_waits.ts";
 
-/** Bytes of one DMA write of entries. */
 const WRITE_BYTES = 4096;
-/** More lines than a table can have. */
 const LINES_END = 2 ** 24;
 
 function numberOf({ id }: TranslationTable, line: number): number {
   return id * LINES_END + line;
 }
 
-/** Contiguous memory that the driver has to give before the card can hold a table of `lines`; 0 where none. */
+/** Contiguous bytes that the driver has to give before a table of `lines` fits. */
 export function memoryNeeded(paging: Paging, lines: number): number {
   if (paging.lines + lines <= paging.capacityLines) return 0;
   const sizes = [lines];
@@ -47,10 +44,6 @@ export function memoryNeeded(paging: Paging, lines: number): number {
   return needed <= end - next ? 0 : needed;
 }
 
-/**
- * Takes a new table in: its entries are on the chip as far as there is room. Requires that {@link memoryNeeded} is
- * 0.
- */
 export function holdTable(device: Device, table: TranslationTable): void {
   const { paging } = device;
   const spills = paging.lines + table.lines > paging.capacityLines;
@@ -75,7 +68,6 @@ function moveToMemory(device: Device, table: TranslationTable): void {
   writeEntries(device, table, { first: 0, count: table.pages.length });
 }
 
-/** The region is gone: frees its lines on the chip and its memory. */
 export function dropTable({ paging }: Device, table: TranslationTable): void {
   if (!paging.tables.delete(table)) return;
   paging.lines -= table.lines;
@@ -88,7 +80,6 @@ export function dropTable({ paging }: Device, table: TranslationTable): void {
   table.address = undefined;
 }
 
-/** Entries have changed: updates the chip and memory. */
 export function writeEntries(
   device: Device,
   table: TranslationTable,
@@ -129,7 +120,7 @@ function insert(paging: Paging, table: TranslationTable, line: number): void {
   cached.set(number, { table, line });
 }
 
-/** Whether the line is on the chip, which counts as a use of it. */
+/** The look counts as a use of the line. */
 export function isOnChip(paging: Paging, table: TranslationTable, line: number): boolean {
   const { cached, counters, plan } = paging;
   const number = numberOf(table, line);
@@ -146,7 +137,7 @@ export function isOnChip(paging: Paging, table: TranslationTable, line: number):
   return true;
 }
 
-/** Whether the line is on the chip, without a use of it. */
+/** The look does not count as a use of the line. */
 export function holdsLine({ cached }: Paging, table: TranslationTable, line: number): boolean {
   return cached.has(numberOf(table, line));
 }
@@ -155,7 +146,7 @@ export function isComing({ fills }: Paging, table: TranslationTable, line: numbe
   return fills.has(numberOf(table, line));
 }
 
-/** Reads the line, unless that is under way, for an access that waits for it. */
+/** Asks once for each line. */
 export function fetchLine(
   device: Device,
   { table, line }: Pick<Fill, "table" | "line">,
@@ -183,7 +174,7 @@ export function fetchLine(
 }
 
 /**
- * A line has come. Memory must hold the entries that the firmware has written. `data` is undefined where the host
+ * Memory must hold the entries that the firmware has written. `data` is undefined where the host
  * refused the read: the accesses go on, and fail by their own DMA.
  */
 export function takeLine(

@@ -1,8 +1,7 @@
 /**
- * FLUSH of the memory placement extensions (P-50, IBA 1.5 annex A19): answered when the data written before it is
- * globally visible, or persistent. Visible is data that a DMA read behind it has pushed out of the posted writes
- * (P-03), in either flow. The PM module makes data persistent: by the same read in flow 1 (P-24), by the host's CPU
- * in flow 2, which a RECV notifies and which posts `persistence-ack` (P-26).
+ * FLUSH of the memory placement extensions (P-50, IBA 1.5 annex A19): answered when the data
+ * written before it is globally visible, or persistent. A DMA read behind the data makes it visible
+ * (P-03), in flow 1 also persistent (P-24); in flow 2 the host's CPU persists it (P-26).
  */
 import { NAK_SYNDROMES } from "../../../fabric/wire/roce/aeth.ts";
 import { FLUSH_PLACEMENT, FLUSH_SELECT } from "../../../fabric/wire/roce/feth.ts";
@@ -22,8 +21,8 @@ import { countEffect, needOf } from "../state/operation.ts";
 const { globalVisibility, persistence } = FLUSH_PLACEMENT;
 
 /**
- * ACCESS bits that a FLUSH needs, of the queue pair and of the region alike (§4.5); undefined where its header asks
- * for nothing, or for something undefined.
+ * The queue pair and the region need these bits (§4.5); undefined where the header asks for
+ * nothing, or for something undefined.
  */
 export function needOfFlush({ feth }: RocePacket): number | undefined {
   const { select, placement } = feth!;
@@ -33,7 +32,6 @@ export function needOfFlush({ feth }: RocePacket): number | undefined {
     ((placement & persistence) !== 0 ? ACCESS.flushPersistent : 0);
 }
 
-/** A FLUSH that the queue pair permits: begun at once, answered in its turn. */
 export function executeFlush(device: Device, qp: QueuePair, input: RequestIn): Verdict | undefined {
   const { packet, operation } = input;
   const range = rangeOf(device, qp, input);
@@ -59,7 +57,7 @@ interface FlushRange {
   readonly region: Region | undefined;
 }
 
-/** The range to be flushed, its key and rights checked (§3.4, step 6); SEL = MR ignores the range. */
+/** Key and rights are checked (§3.4, step 6); SEL = MR ignores the range. */
 function rangeOf(device: Device, qp: QueuePair, input: RequestIn): FlushRange | Verdict {
   const { packet } = input;
   const { select } = packet.feth!;
@@ -78,7 +76,7 @@ function rangeOf(device: Device, qp: QueuePair, input: RequestIn): FlushRange | 
 }
 
 /**
- * A duplicate: an answer is sent again, as it stays valid (§3.5); a FLUSH under way will be answered. @returns
+ * An answer stays valid and is sent again (§3.5); a FLUSH under way will be answered. @returns
  * false where the FLUSH is unknown: it is dropped.
  */
 export function repeatFlush(device: Device, qp: QueuePair, input: RequestIn): boolean {

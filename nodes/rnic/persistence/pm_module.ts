@@ -1,8 +1,8 @@
 /**
- * Persistent memory module (P-23): decides from opcode or address whether data is to be persisted, and has it
- * persisted by the means that the host's driver has named. `read`: a DMA LSB read behind the data (P-24). `cpu`:
- * consumes a receive WQE as though a SEND had come, so that the host's CPU flushes and posts a persistence ACK
- * (P-26). `none`: data that the bus has taken is persistent.
+ * Persistent memory module (P-23): has data persisted as the host's driver has chosen. `read`: a
+ * DMA LSB read behind the data (P-24). `cpu`: consumes a receive WQE as though a SEND had come, and
+ * the host's CPU flushes and posts a persistence ACK (P-26). `none`: data that the bus has taken is
+ * persistent.
  */
 import { PLAIN_CQE } from "../../../fabric/wire/host_bus/cqe.ts";
 import { ACCESS } from "../../../fabric/wire/host_bus/rnic_command.ts";
@@ -39,7 +39,7 @@ import { physicalAddress } from "../dma/translation.ts";
 import { bytesOf, type Region } from "../state/memory.ts";
 import type { LsbRead } from "../state/dma_state.ts";
 
-/** Whether the message's data is to be persisted: by opcode (P-21) or by its region (P-22). */
+/** The opcode (P-21) or the region (P-22) decides. */
 export function wantsPersistence(row: OpcodeRow, region: Region | undefined): boolean {
   return row.persistence ||
     (region !== undefined && (region.access & ACCESS.remoteWritePersistence) !== 0);
@@ -51,7 +51,7 @@ export interface ArrivedMessage {
   readonly va: number;
   readonly length: number;
   readonly region: Region | undefined;
-  /** V-09: of a verified write, which is told by its answer alone. */
+  /** A verified write's answer alone reports it (V-09). */
   readonly service?: SingleService;
 }
 
@@ -65,11 +65,11 @@ interface Persisted {
   readonly at: Time;
 }
 
-/** A persistent message is complete and its DMA writes are on the bus. */
+/** To be called when all DMA writes are on the bus. */
 export function persistMessage(device: Device, qp: QueuePair, message: ArrivedMessage): void {
   const { firstPsn, lastPsn, length, region, service } = message;
   const va = hostAddress(region, message.va);
-  // Its own range is in the CQE in any case.
+  // Its own range is in the CQE.
   takeDirty(qp.responder.dirty, { va, length });
   const spans = takeDirty(qp.responder.dirty);
   const record: PersistRecord = { firstPsn, lastPsn, va, length, spans, state: "pending", service };
@@ -86,19 +86,18 @@ function persistRecord(device: Device, qp: QueuePair, message: RecordIn): void {
     case "cpu":
       return wantRecv(device, qp, { kind: "persist", record });
     case "none":
-      // Only the end of a write to a shared region's line proves that it was not dropped (decision 13).
+      // Only the end of a write to a shared line proves that it was not dropped (decision 13).
       if (device.port !== undefined && coversShared(device.port, record)) {
         return flushByRead(device, qp, message);
       }
-      // Buffers of card and host survive alike, and the bus has taken the data by then.
+      // Card's and host's buffers survive alike, and the bus has the data by then.
       return markPersisted(device, qp, { record, at: device.dma.busFreeAt });
   }
 }
 
 /**
- * A FLUSH has come (P-50): as a message without data of its own. To make its range persistent it uses the means of
- * a persistent WRITE; to make it visible, a read behind the data everywhere. It names memory, so nothing beside its
- * range is flushed with it.
+ * P-50: as a message without data. Persistent: by the means of a persistent WRITE; visible: by a
+ * read behind the data. Only its range is flushed.
  */
 export function flushMessage(
   device: Device,
@@ -133,7 +132,7 @@ export function flushMessage(
   persistRecord(device, qp, { record, region });
 }
 
-/** S905: joins an LSB read that is still on the chip, or puts one behind the data. */
+/** The LSB read of S905. */
 function flushByRead(device: Device, qp: QueuePair, message: RecordIn): void {
   const { record } = message;
   if (device.out.tracing) {
@@ -147,8 +146,8 @@ function flushByRead(device: Device, qp: QueuePair, message: RecordIn): void {
     waiting.records.push(record);
     return;
   }
-  // Any registered address will do (P-24): where no data names one, or its page is absent, queue information's,
-  // which exists even when the written regions are gone. The order on the bus is what counts.
+  // Any registered address will do, as the order on the bus counts (P-24). Queue information exists
+  // even when the written regions are gone.
   const place = region === undefined ? -1 : physicalAddress(region, region.va);
   const address = place < 0 ? device.spaces!.space1 : place;
   dmaRead(device, {
@@ -160,8 +159,8 @@ function flushByRead(device: Device, qp: QueuePair, message: RecordIn): void {
 }
 
 /**
- * The LSB read is complete, so all earlier writes of this link are in the persistent domain. A queue pair that has
- * failed meanwhile sends no acknowledgement: its peer knows of the failure.
+ * All earlier writes of this link are persistent. A queue pair that has failed sends no
+ * acknowledgement.
  */
 export function lsbReadDone(device: Device, read: LsbRead, succeeded: boolean): void {
   if (!rights(read.qp.state).takesRequests) return;
@@ -180,8 +179,8 @@ export function lsbReadDone(device: Device, read: LsbRead, succeeded: boolean): 
 }
 
 /**
- * A refused read proves nothing. The requester of a WRITE retries and at last gives up (P-30), a FLUSH is refused
- * (§3.4: remote operational error), a verified write's answer says so.
+ * A refused read proves nothing. A WRITE's requester retries and at last gives up (P-30), a FLUSH
+ * is refused (§3.4: remote operational error), a verified write's answer says so.
  */
 function refuseFlushes(device: Device, { qp, records }: Pick<LsbRead, "qp" | "records">): void {
   for (const { service } of records) {
@@ -208,7 +207,7 @@ function markPersisted(device: Device, qp: QueuePair, persisted: Persisted): voi
   passAnswers(device, qp);
 }
 
-/** S907, S1016: the second ACK with this PSN. */
+/** S907, S1016. */
 function sendPersistenceAck(device: Device, qp: QueuePair, { record, at }: Persisted): void {
   if (device.out.tracing) {
     const step = device.persistence.flush === "cpu" ? "S1016" : "S907";
@@ -224,7 +223,9 @@ function sendPersistenceAck(device: Device, qp: QueuePair, { record, at }: Persi
   });
 }
 
-/** Ranges go to the RECV's memory, which may be absent: deliveries wait, and keep their order. */
+/**
+ * The memory of the RECV, to which ranges are written, may be absent: deliveries wait, in order.
+ */
 function mustWait(device: Device, qp: QueuePair, delivery: Delivery): boolean {
   const { paging } = device;
   if (!mayMiss(paging)) return false;
@@ -241,7 +242,6 @@ function mustWait(device: Device, qp: QueuePair, delivery: Delivery): boolean {
   return true;
 }
 
-/** The memory has come that the first of them waited for. */
 export function resumeDeliveries(device: Device, qp: QueuePair): void {
   const { deliveries } = device.paging;
   const waiting = deliveries.get(qp.slot) ?? [];
@@ -251,7 +251,7 @@ export function resumeDeliveries(device: Device, qp: QueuePair): void {
   serveReceives(device, qp);
 }
 
-/** S1006, S1007: the WQE gets its content from the data, is cleared, and its CQE notifies the CPU. */
+/** S1006, S1007: fills the WQE, clears it, and notifies the CPU by its CQE. */
 export function deliverToHost(
   device: Device,
   qp: QueuePair,
@@ -272,10 +272,7 @@ export function deliverToHost(
   completePersistence(device, qp, { recv, byteCount, psn: record.lastPsn, va: BigInt(va), more });
 }
 
-/**
- * The CPU has flushed (S1014). @returns false where no message with this PSN waits for it: the card reports no
- * unrequested flush.
- */
+/** S1014. @returns false where no message with this PSN waits. */
 export function answerPersistenceAck(device: Device, qp: QueuePair, psn: number): boolean {
   const record = findRecord(qp, psn);
   if (record === undefined || record.state !== "notified") return false;
@@ -285,7 +282,7 @@ export function answerPersistenceAck(device: Device, qp: QueuePair, psn: number)
     return true;
   }
   record.state = "flushed";
-  // A FLUSH is about its range alone, which the CPU has flushed, and is answered in its turn anyway.
+  // A FLUSH is about its range alone, and is answered in its turn anyway.
   const isFlush = record.service?.operation.name === "flush";
   if (isFlush) markPersisted(device, qp, { record, at: device.stageAt });
   passFlushed(device, qp);
@@ -293,8 +290,8 @@ export function answerPersistenceAck(device: Device, qp: QueuePair, psn: number)
 }
 
 /**
- * Persistence ACKs leave in the order of the messages: an earlier one's ranges may cover plain writes before this one
- * (P-31).
+ * ACKs leave in the order of the messages: an earlier one's ranges may cover plain writes before
+ * this one (P-31).
  */
 function passFlushed(device: Device, qp: QueuePair): void {
   for (let record = firstUnproven(qp); record !== undefined; record = firstUnproven(qp)) {
@@ -305,8 +302,8 @@ function passFlushed(device: Device, qp: QueuePair): void {
 }
 
 /**
- * A duplicate packet of a persistent message: answers again where it is persistent (P-30), looks again where it
- * still waits for a receive WQE. The caller sends the reception ACK.
+ * A persistent message is answered again (P-30); one that waits for a receive WQE looks again. The
+ * caller sends the reception ACK.
  */
 export function duplicateOfPersistent(device: Device, qp: QueuePair, psn: number): void {
   const record = findRecord(qp, psn);
@@ -319,8 +316,8 @@ export function duplicateOfPersistent(device: Device, qp: QueuePair, psn: number
 }
 
 /**
- * A duplicate FLUSH or verified write: looks again where it still waits for a receive WQE.
- * @returns its service; undefined where no record of it has one.
+ * A FLUSH or verified write that waits for a receive WQE looks again. @returns its service;
+ * undefined without a record of one.
  */
 export function duplicateOfService(
   device: Device,
@@ -333,7 +330,7 @@ export function duplicateOfService(
   return record.service;
 }
 
-/** P-27: the persistence ACK completes the requester's next RECV (S1018). */
+/** P-27, S1018: the requester's next RECV completes. */
 export function confirmOnRecv(
   device: Device,
   qp: QueuePair,
@@ -354,7 +351,7 @@ export function confirmOnRecv(
   });
 }
 
-/** The CQE of a RECV that no SEND has taken: it names the range (P-26, P-27). */
+/** No SEND has taken the RECV: its CQE names the range (P-26, P-27). */
 function completePersistence(
   device: Device,
   qp: QueuePair,
@@ -363,7 +360,6 @@ function completePersistence(
     readonly byteCount: number;
     readonly psn: number;
     readonly va: bigint;
-    /** Further ranges, in the RECV's memory. */
     readonly more: number;
   },
 ): void {

@@ -1,7 +1,6 @@
 /**
- * The ranges that the CPU of flow 2 is to flush (P-26, P-31): beside a message's own range all earlier plain writes
- * of its queue pair's peer. The own range stands in the CQE of the RECV that the message consumes, the others in
- * the RECV's memory, as though a SEND had brought them (`fabric/wire/host_bus/persist_ranges.ts`).
+ * The ranges that the CPU of flow 2 is to flush (P-26, P-31): a message's own range, and all
+ * earlier plain writes of its queue pair's peer.
  */
 import {
   encodePersistRanges,
@@ -18,8 +17,8 @@ import type { NotifiedRanges } from "../state/persist_records.ts";
 import { placePayload, recvSegments } from "../dma/place_payload.ts";
 
 /**
- * The message's next `length` bytes have been written without being persisted. Addresses are those of the host's
- * programs, as the keys may be gone when a later message asks for persistence.
+ * The message's next `length` bytes were written, but not persisted. Addresses are the host
+ * programs', as keys may be gone when a later message asks for persistence.
  */
 export function noteWritten(
   device: Device,
@@ -44,7 +43,7 @@ export function noteWritten(
   }
 }
 
-/** As {@link noteWritten}, of one range by the programs' address. DRAM is left out. */
+/** `written` has the programs' addresses; DRAM is left out. */
 export function noteWrittenAt(
   { persistence }: Device,
   qp: QueuePair,
@@ -58,9 +57,9 @@ export function noteWrittenAt(
 const BYTE_COUNT_MAX = 0xffff_ffff;
 
 /**
- * Writes the further ranges that the CPU is to flush into the RECV's memory. Where there is little room, wider
- * ranges cover them; where there is none, one range covers all and goes into the CQE. @returns the CQE's content;
- * undefined where the one range is longer than a CQE can name.
+ * Ranges go to the RECV's memory: wider ones where there is little room, one for all in the CQE
+ * where there is none. @returns the CQE's content; undefined where the one range is longer than a
+ * CQE can name.
  */
 export function writeRanges(
   device: Device,

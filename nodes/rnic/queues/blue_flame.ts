@@ -1,7 +1,7 @@
 /**
- * BlueFlame at the RNIC: collects the driver's stores into a send queue's write-combined buffers, and takes the WQE
- * from there if it is whole when its doorbell is, and is the next of its queue. Else the doorbell counts as any
- * other, and the card fetches the WQE from the ring, which has it too.
+ * BlueFlame at the RNIC: collects the driver's stores into write-combined buffers, and takes the
+ * WQE from there if it is whole when its doorbell is, and is the next of its queue. Else the card
+ * fetches it from the ring, which has it too.
  */
 import {
   BUFFER_BYTES,
@@ -26,8 +26,7 @@ const WORDS = BUFFER_BYTES / WORD_BYTES;
 const DOORBELL_WORDS = 2;
 
 /**
- * Takes a piece of a buffer: some of its words, each of which comes once for a doorbell, in any order, and all of
- * them before those of the next (`sfence`).
+ * Takes some words of a buffer. Each comes once per doorbell, in any order, all before those of the next (`sfence`).
  * @returns the doorbell, once it is whole; "refused" where these are no words of a buffer, or the doorbell is none
  * of its queue.
  */
@@ -38,8 +37,8 @@ export function takePiece(
 ): TakenDoorbell | "refused" | undefined {
   if (buffer >= 2 * LIMITS.queues || at + data.length > BUFFER_BYTES) return "refused";
   if (data.length === 0 || (at | data.length) % WORD_BYTES !== 0) return "refused";
-  // The queue's other buffer had the WQE before this one: its remaining words have lost their doorbell, and would
-  // become part of a later WQE.
+  // The other buffer's WQE has lost its doorbell: its remaining words would become part of a later
+  // WQE.
   device.blueFlame.delete(buffer ^ 1);
   let collected = device.blueFlame.get(buffer);
   if (collected === undefined) {
@@ -49,7 +48,7 @@ export function takePiece(
   const { bytes, words } = collected;
   for (let from = 0; from < data.length; from += WORD_BYTES) {
     const word = (at + from) / WORD_BYTES;
-    // A late word belongs to an abandoned WQE: it is not part of the next one.
+    // Late words belong to an abandoned WQE.
     words[word] = words[word] === LATE ? MISSING : HERE;
     if (words[word] === HERE) bytes.set(data.subarray(from, from + WORD_BYTES), at + from);
   }
@@ -83,7 +82,7 @@ function takeDoorbell(
 }
 
 /**
- * Takes the WQE of a doorbell, if a fetch would bring the same now: the next of its queue, and the newest. @returns
+ * Takes the WQE where a fetch would bring the same: the next of its queue, and the newest. @returns
  * whether it was taken.
  */
 export function takeCarried(
@@ -93,7 +92,6 @@ export function takeCarried(
 ): boolean {
   const { qp, wqe, write } = carried;
   if (wqe === undefined || write === undefined) return false;
-  // Whole units, as a fetch brings them: the unused part of the last one does not travel.
   const units = Math.ceil(wqe.length / WQE_UNIT_BYTES);
   const bytes = allocate(units * WQE_UNIT_BYTES);
   bytes.set(wqe);
@@ -110,7 +108,6 @@ export function takeCarried(
   return true;
 }
 
-/** Whether the WQE of so many units is all that the queue has, and the pointer the newest known. */
 function isNext(
   { own, host, stamp, depth }: QueueEntry,
   write: NonNullable<TakenDoorbell["write"]>,
@@ -119,7 +116,6 @@ function isNext(
   return write.stamp === stamp && write.pointer === host && filledUnits(own, host, depth) === units;
 }
 
-/** Whether a fetch could begin now: {@link takeWork} then takes the WQE in its place. */
 function hasRoom(device: Device, { sq, sqQueue, state, requester }: QueuePair): boolean {
   const { startsWork, flushesSends } = rights(state);
   return !sq.busy && !isPaused(device, sqQueue) && sq.partial === undefined &&

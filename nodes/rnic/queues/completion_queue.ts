@@ -1,6 +1,6 @@
 /**
- * Completion queues: CQEs written by DMA in order, the owner bit that the host polls, overflow detected by the
- * host's pointer in space 3 (Q-12), and the interrupt when armed, behind the CQE on the same link.
+ * Completion queues: overflow is detected by the host's pointer in space 3 (Q-12); the interrupt
+ * leaves behind the CQE on the same link.
  */
 import { sendBehindWrites } from "../state/coherent_port_state.ts";
 import {
@@ -43,7 +43,6 @@ export function createCompletionQueue(
   };
 }
 
-/** Completes into the queue: now, or when its information has been read. */
 export function complete(device: Device, cqn: number, cqe: Cqe): void {
   const cq = device.completionQueues.get(cqn);
   if (cq === undefined || cq.overflowed) return;
@@ -53,7 +52,6 @@ export function complete(device: Device, cqn: number, cqe: Cqe): void {
   if (!cq.busy) writePending(device, cq);
 }
 
-/** Writes pending CQEs, unless the queue is paused. */
 export function writePending(device: Device, cq: CompletionQueue): void {
   if (isPaused(device, cq.cqn)) return;
   const waiter = { kind: "cq", cq, reread: false } as const;
@@ -63,8 +61,8 @@ export function writePending(device: Device, cq: CompletionQueue): void {
 }
 
 /**
- * Writes pending CQEs. When the ring looks full, the card reads the host's pointer once more.
- * @returns "overflow" where it is full even then: the caller fails the queue pairs (class G).
+ * When the ring looks full, the card reads the host's pointer once more. @returns "overflow" where
+ * it is full even then: the caller fails the queue pairs (class G).
  */
 export function resumeCompletion(
   device: Device,
@@ -109,14 +107,14 @@ function writeCqe(
     data: encodeCqe(stamped, owner),
   });
   tellPointer(device, entry);
-  // An error counts as solicited (`rocev2.md` §4.4).
+  // `rocev2.md` §4.4.
   const solicited = cqe.solicited || cqe.status !== "SUCCESS";
   if (solicited) cq.lastSolicited = cq.written;
   cq.written++;
   if (cq.armed === "any" || (cq.armed === "solicited" && solicited)) interrupt(device, cq);
 }
 
-/** The card's clock, in ticks of {@link CLOCK_KHZ}. */
+/** @returns ticks of {@link CLOCK_KHZ}. */
 export function clockOf({ stageAt }: Device): number {
   return Math.floor(stageAt / (PS_PER_S / (CLOCK_KHZ * 1000)));
 }
@@ -130,8 +128,8 @@ function interrupt(device: Device, cq: CompletionQueue): void {
 }
 
 /**
- * Goes on in another ring, at the same positions (`rocev2.md` §5.3): a last entry in the old one announces it,
- * where there is room. The host moves the entries that it has not taken (mlx5).
+ * Continues in another ring at the same positions (`rocev2.md` §5.3): a last entry in the old one
+ * announces it, where there is room. The host moves entries that it has not taken (mlx5).
  */
 export function moveCompletions(
   device: Device,
@@ -159,14 +157,14 @@ export function moveCompletions(
 }
 
 /**
- * Position behind all completions so far, including those that wait for queue information: the slots of a shared
- * receive queue that they name must come back to the driver.
+ * Completions that wait for queue information count: the slots of a shared receive queue that they
+ * name must come back to the driver.
  */
 export function completionsEnd(cq: CompletionQueue): number {
   return cq.written + cq.pending.length;
 }
 
-/** Arms the queue for one interrupt; it comes at once where there are entries that the host has not taken. */
+/** The interrupt is raised at once where there are entries that the host has not taken. */
 export function arm(device: Device, request: CqArm): void {
   const cq = device.completionQueues.get(request.cqn);
   if (cq === undefined) {

@@ -1,9 +1,8 @@
 /**
- * Q-07: the queue information *is* the queue pair's context. A packet of a queue pair is received or sent while its
- * half of the context is on the chip: the send queue's information for requests that are sent and responses that
- * are received, the receive queue's for received requests and their answers. There is one cache and one rule, and
- * doorbells fill it, too. A queue that was just made or reset is in the cache, as the card has written its context
- * itself. On a miss the packet waits, and later ones behind it, in order.
+ * Q-07: the queue information *is* the queue pair's context: the send queue's for sent requests and
+ * received responses, the receive queue's for received requests and their answers. A packet needs
+ * its half on the chip; on a miss it waits, and later ones behind it, in order. A queue that was
+ * just made or reset is in the cache, as the card has written its context itself.
  */
 import type { Device } from "../state/device.ts";
 import { LIMITS } from "../state/limits.ts";
@@ -17,14 +16,12 @@ import { findQueue } from "./queue_information.ts";
 
 export type ContextHalf = "requester" | "responder";
 
-/** A queue pair that receives from a shared queue has one queue of its own. */
+/** A queue pair with a shared receive queue has no receive queue of its own. */
 function queueOf({ sqQueue, rqQueue, srq }: QueuePair, half: ContextHalf): number {
   return half === "requester" || srq !== undefined ? sqQueue : rqQueue;
 }
 
-/** @returns the wait for the context, undefined where it is on the chip. */
 function awaitContext(device: Device, qp: QueuePair, half: ContextHalf): ContextWait | undefined {
-  // The firmware's own contexts are always on the chip.
   if (qp.card !== undefined) return undefined;
   const { cache, contextWaits, counters, hints, now, up } = device;
   const queue = queueOf(qp, half);
@@ -59,8 +56,8 @@ function readContext(device: Device, qp: QueuePair, queue: number): ContextWait 
 }
 
 /**
- * H-21: the queue whose information a request to the queue pair will need, where it is neither on the chip nor on
- * its way; else undefined.
+ * H-21: the queue whose information a request will need and that is neither on the chip nor on its
+ * way.
  */
 export function missingContext(device: Device, qp: QueuePair): number | undefined {
   const { cache, contextWaits } = device;
@@ -69,12 +66,12 @@ export function missingContext(device: Device, qp: QueuePair): number | undefine
   return isKnown ? undefined : queue;
 }
 
-/** Reads a context that {@link missingContext} named: no packet waits for it yet. */
+/** H-21: reads the information of a queue that is neither on the chip nor on its way. */
 export function warmContext(device: Device, qp: QueuePair, queue: number): void {
   readContext(device, qp, queue);
 }
 
-/** Whether a packet may be taken now: else it is kept until the context is there, or dropped. */
+/** A packet that may not be taken is kept until the context is there, or dropped. */
 export function mayTake(
   device: Device,
   qp: QueuePair,
@@ -92,7 +89,7 @@ export function mayTake(
   return "later";
 }
 
-/** Whether the queue pair may begin a data frame now: else it is scheduled again when it may. */
+/** A queue pair that may not begin is scheduled again when it may. */
 export function mayBegin(device: Device, qp: QueuePair, half: ContextHalf): boolean {
   const wait = awaitContext(device, qp, half);
   if (wait === undefined) return true;
@@ -103,7 +100,7 @@ export function mayBegin(device: Device, qp: QueuePair, half: ContextHalf): bool
   return false;
 }
 
-/** Whether a responder's control frame may leave now: else it is kept until it may. */
+/** A frame that may not leave is kept until it may. */
 export function mayAnswer(device: Device, frame: ControlFrame): boolean {
   const wait = awaitContext(device, frame.qp, "responder");
   wait?.controls.push(frame);
@@ -111,9 +108,9 @@ export function mayAnswer(device: Device, frame: ControlFrame): boolean {
 }
 
 /**
- * The context has come. It stays for the turn that the queue pair waits for: others may come first, and would evict
- * it from a small cache ({@link releaseContexts}).
- * @returns the waiters; undefined where the queue pair has been reset.
+ * The context stays for the turn that the queue pair waits for, as others would evict it from a
+ * small cache ({@link releaseContexts}). @returns the waiters; undefined where the queue pair has
+ * been reset.
  */
 export function takeWaiting(
   device: Device,
@@ -130,7 +127,6 @@ export function takeWaiting(
   return wait;
 }
 
-/** The queue pair has had its turn. */
 export function releaseContexts({ contextsHeld }: Device, { sqQueue, rqQueue }: QueuePair): void {
   if (contextsHeld.size === 0) return;
   for (const queue of [sqQueue, rqQueue]) {
@@ -141,7 +137,6 @@ export function releaseContexts({ contextsHeld }: Device, { sqQueue, rqQueue }: 
   }
 }
 
-/** The queue is made anew, or gone: drops its waiters. */
 export function forgetContext({ contextWaits, contextsHeld }: Device, queue: number): void {
   contextWaits.delete(queue);
   contextsHeld.delete(queue);

@@ -1,7 +1,7 @@
 /**
- * End-to-end credits (`rocev2.md` §1.4, §3.2): the AETH of a responder's answers has the number of its receive
- * WQEs; beyond them the requester sends one SEND at most, and only its first packet. A responder that does not know
- * the number sends 0x1F, and nothing is held back.
+ * End-to-end credits (`rocev2.md` §1.4, §3.2): the AETH has the number of the responder's receive
+ * WQEs; beyond them the requester sends one SEND at most, and only its first packet. An unknown
+ * number is 0x1F, and nothing is held back.
  */
 import { ackSyndrome, type Aeth, CREDITS, parseSyndrome } from "../../../fabric/wire/roce/aeth.ts";
 import { filledUnits } from "../../../fabric/wire/host_bus/queue_information.ts";
@@ -11,28 +11,26 @@ import type { QueuePair } from "../state/queue_pair.ts";
 import type { OutstandingWqe } from "../state/outstanding_wqe.ts";
 
 /**
- * Receive WQEs that this responder knows to be posted, from doorbells and its own reads: the host may have posted
- * more, never less. Undefined where the queue's information is not on the chip.
+ * The card knows doorbells and its own reads: the host may have posted more, never less. @returns
+ * undefined where the queue's information is not on the chip.
  */
 export function postedReceives(device: Device, qp: QueuePair): number | undefined {
-  // WQEs of a shared queue are promised to no requester (§4.5).
+  // §4.5: a shared queue's are promised to no requester.
   if (qp.srq !== undefined) return undefined;
   const entry = device.cache.find(qp.rqQueue);
   if (entry === undefined) return undefined;
   const { rq, responder } = qp;
   const { open, granted } = responder;
-  // The MSN does not include the incoming message, so its WQE counts.
   const held = open?.recv !== undefined || granted !== undefined ? 1 : 0;
   const posted = rq.fetched.length + filledUnits(entry.own, entry.host, entry.depth) + held;
   return Math.max(0, posted - rq.waiters.length);
 }
 
-/** Syndrome of an ACK that this responder sends now. */
 export function creditSyndrome(device: Device, qp: QueuePair): number {
   return ackSyndrome(postedReceives(device, qp));
 }
 
-/** Takes over the credits of an answer. An older answer never takes any back. */
+/** An older answer takes no credits back. */
 export function takeCredits(device: Device, qp: QueuePair, aeth: Aeth): void {
   const syndrome = parseSyndrome(aeth.syndrome);
   if (syndrome.kind !== "ack") return;
@@ -46,8 +44,8 @@ export function takeCredits(device: Device, qp: QueuePair, aeth: Aeth): void {
 }
 
 /**
- * Whether the SEND whose turn it is may be started: within the limit, or the first beyond it. With all work before
- * it acknowledged it may go whatever the limit, as the answer with a newer one may have been lost.
+ * A SEND within the limit, or the first beyond it, may start. When all earlier work is acknowledged
+ * any may: the answer with a newer limit may have been lost.
  */
 export function mayStart({ requester }: QueuePair): boolean {
   const { creditLimit, nextSsn, ackCursor, cursor } = requester;
@@ -55,7 +53,7 @@ export function mayStart({ requester }: QueuePair): boolean {
   return ackCursor === cursor;
 }
 
-/** Whether a SEND beyond the limit has to wait behind its first packet, which asks for an ACK. */
+/** A SEND beyond the limit waits behind its first packet, which asks for an ACK. */
 export function mustPause({ requester }: QueuePair, work: OutstandingWqe): boolean {
   const { creditLimit, unacknowledged } = requester;
   return creditLimit !== undefined && work.plan.wire === "send" && work.packets > 1 &&

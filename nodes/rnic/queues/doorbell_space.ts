@@ -1,9 +1,8 @@
 /**
- * The doorbell space (Q-06): doorbells that the card has noticed and not served, first in, first out; taking an
- * entry frees it. Doorbells are lost as in a device: one that finds the space full, and, where the plan has such
- * faults, one on its way or one that its successor overwrites. The pointer is in space 3 all the same: for send
- * queues the host's `doorbell_watch.ts` rings again; for receive queues the card reads space 3 before it takes one
- * to be empty.
+ * The doorbell space (Q-06): noticed doorbells that are not served, first in, first out. One is
+ * lost where the space is full, and, by the plan's faults, on its way or overwritten by its
+ * successor. The pointer is in space 3 all the same: for send queues the host's `doorbell_watch.ts`
+ * rings again; a receive queue's space 3 is read before it counts as empty.
  */
 import type { Device } from "../state/device.ts";
 import type { TakenDoorbell } from "../state/queues.ts";
@@ -11,7 +10,6 @@ import { traceLostDoorbell } from "../trace/queue_trace.ts";
 
 const PER_MILLION = 1_000_000;
 
-/** A doorbell has come. @returns whether it is to be served: it is not lost. */
 export function noticeDoorbell(device: Device, doorbell: TakenDoorbell): boolean {
   const { counters, doorbellRng, doorbellPlan: { lostPpm = 0 } } = device;
   counters.doorbells++;
@@ -21,7 +19,6 @@ export function noticeDoorbell(device: Device, doorbell: TakenDoorbell): boolean
   return false;
 }
 
-/** Queues a noticed doorbell. */
 export function pushDoorbell(device: Device, doorbell: TakenDoorbell): void {
   const { counters, doorbells, doorbellPlan: { slots } } = device;
   if (isCoalesced(device, doorbell)) {
@@ -34,7 +31,6 @@ export function pushDoorbell(device: Device, doorbell: TakenDoorbell): void {
   }
 }
 
-/** The queue's waiting entry is overwritten: the newer pointer takes the older one's place. */
 function isCoalesced(device: Device, doorbell: TakenDoorbell): boolean {
   const { doorbells, doorbellRng, doorbellPlan: { coalescedPpm = 0 } } = device;
   if (coalescedPpm === 0) return false;
@@ -49,10 +45,7 @@ function isCoalesced(device: Device, doorbell: TakenDoorbell): boolean {
   return false;
 }
 
-/**
- * The queue begins a new life or is gone: its waiting doorbells are dropped, and counted. They would announce WQEs
- * that the new life does not have.
- */
+/** A queue made anew does not have the WQEs that these doorbells announce. */
 export function dropDoorbells(device: Device, queue: number): void {
   const { doorbells, counters } = device;
   for (let left = doorbells.length; left > 0; left--) {
@@ -66,8 +59,8 @@ export function dropDoorbells(device: Device, queue: number): void {
 }
 
 /**
- * The pieces of a WQE that came with its doorbell (BlueFlame) are void: the queue is made anew, or gone, or its
- * pointer came by another way, so that the WQE is fetched.
+ * The queue is made anew or gone, or its pointer came by another way, so the WQE is fetched instead
+ * of taken from BlueFlame pieces.
  */
 export function forgetPieces(device: Device, queue: number): void {
   device.blueFlame.delete(2 * queue);

@@ -1,8 +1,7 @@
 /**
- * The card's event queue: a completion queue, which the driver names by `set-event-queue`, whose entries are
- * asynchronous events. It shares the completion queue's mechanisms (Q-03, Q-07, Q-12): its information, the cache,
- * the pointers of either side, the interrupt. A full one takes no more events, as an overflowed one takes no
- * completions: the driver gives it room for as many as it can leave.
+ * The card's event queue: a completion queue, named by `set-event-queue`, whose entries are
+ * asynchronous events (Q-03, Q-07, Q-12). A full one takes no more events: the driver gives it room
+ * for as many as it can leave.
  */
 import { entryOfEvent } from "../../../fabric/wire/host_bus/event_entry.ts";
 import type {
@@ -13,7 +12,7 @@ import type {
 import type { Device } from "../state/device.ts";
 import { complete } from "./completion_queue.ts";
 
-/** Directs events there from now on. The queue has a user then, and cannot be destroyed. */
+/** The queue has a user then, and cannot be destroyed. */
 export function setEventQueue(
   device: Device,
   { cqn }: CommandOf<"set-event-queue">,
@@ -26,7 +25,6 @@ export function setEventQueue(
   return { status: "ok", op: "done" };
 }
 
-/** Writes the event behind those before it, when the queue's information has come. */
 export function queueEvent(device: Device, event: RnicEvent): void {
   complete(device, device.eventQueue!.cqn, entryOfEvent(event));
 }

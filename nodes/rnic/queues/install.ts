@@ -1,7 +1,4 @@
-/**
- * Creation and removal of queues by command: their numbers, their entries in spaces 1 and 2, and the state in space
- * 1 that the host reads. Space 3 is the host's alone (Q-04).
- */
+/** Creation and removal of queues. Space 3 is the host's alone. */
 import {
   encodeEntry,
   type QueueFields,
@@ -24,8 +21,8 @@ import {
 } from "./queue_information.ts";
 
 /**
- * The lowest free queue numbers, undefined where there are not enough. The search begins at the lowest that may be
- * free, so that making n queues takes n looks and not n² / 2 (Q-11).
+ * The search begins at the lowest number that may be free: n queues take n looks, not n² / 2
+ * (Q-11). @returns undefined where there are not enough.
  */
 export function freeQueues(device: Device, count: number): number[] | undefined {
   const { owners, lowestFree, spaces } = device;
@@ -38,7 +35,6 @@ export function freeQueues(device: Device, count: number): number[] | undefined 
   return free.length === count ? free : undefined;
 }
 
-/** The lowest free slot of a queue pair. */
 export function freeSlot({ slots, lowestFree }: Device): number {
   while (slots[lowestFree.slot] !== undefined) lowestFree.slot++;
   return lowestFree.slot;
@@ -49,7 +45,10 @@ export function leaveSlot({ slots, lowestFree }: Device, { slot }: QueuePair): v
   lowestFree.slot = Math.min(lowestFree.slot, slot);
 }
 
-/** the address of a queue's pointers: in the classic scheme of the host's, which the card reads there. */
+/**
+ * The card's own pointer (Q-03); in the classic scheme the host's, which the card reads there
+ * (Q-10).
+ */
 function indexAddress(device: Device, queue: number): number {
   return spaceAddress(device, queue, device.scheme === "classic" ? 3 : 1);
 }
@@ -59,11 +58,9 @@ interface NewQueue {
   readonly ring: RingPlace;
   readonly unitBytes: number;
   readonly state: QueueState;
-  /** The RNIC's own pointer; an empty ring's by default. */
   readonly own?: number;
 }
 
-/** Lays out an empty queue: spaces 1 and 2 in host memory, and the entry in the cache. */
 export function installQueue(device: Device, owner: QueueOwner, plan: NewQueue): void {
   const { queue, ring, unitBytes, state } = plan;
   const { kind } = owner;
@@ -89,7 +86,7 @@ export function installQueue(device: Device, owner: QueueOwner, plan: NewQueue):
   writeSpace2(device, entry);
 }
 
-/** Writes space 2 of a queue as the chip has it. */
+/** */
 export function writeSpace2(device: Device, entry: QueueEntry): void {
   const { store } = device;
   if (store.bytes[2] === 0) return;
@@ -99,7 +96,6 @@ export function writeSpace2(device: Device, entry: QueueEntry): void {
   });
 }
 
-/** Space 1 of a free queue number. */
 const NO_QUEUE: Partial<QueueFields> = {
   wqeAddress: 0,
   indexAddress: 0,
@@ -110,14 +106,12 @@ const NO_QUEUE: Partial<QueueFields> = {
   rnicPointer: 0,
 };
 
-/** Writes a queue's state for the host. */
 export function writeState(device: Device, queue: number, state: QueueState): void {
   const entry = device.cache.find(queue);
   if (entry !== undefined) entry.state = state;
   writeField(device, queue, { field: "state", value: state });
 }
 
-/** The queue is gone: its number is free, its entry invalid. */
 export function removeQueue(device: Device, queue: number): void {
   forgetQueue(device, queue);
   device.owners[queue] = undefined;
@@ -128,7 +122,7 @@ export function removeQueue(device: Device, queue: number): void {
   });
 }
 
-/** Drops the chip's state of the queue; a look-up under way has no waiter any more. */
+/** A look-up under way loses its waiters. */
 function forgetQueue(device: Device, queue: number): void {
   dropPause(device, queue);
   forgetContext(device, queue);

@@ -1,8 +1,7 @@
 /**
- * A queue is paused for a change of its space 2 (Q-04, Q-09): the RNIC lets fetches under way end, holds the
- * queue's information on the chip, and carries out the pause's task. A lock is a pause that lasts until the host
- * releases it, or its time is over. All other queues go on, also those that complete into the same completion
- * queue.
+ * A queue is paused for a change of its space 2 (Q-04, Q-09): fetches under way end, then the pause's task is carried
+ * out. A lock is a pause until the host releases it, or its time is over. All other queues go on, also those that
+ * complete into the same completion queue.
  *
  * Each task ends with {@link finish} or {@link refuse}; `ring_move.ts` takes over another depth or ring.
  */
@@ -38,7 +37,6 @@ import { lookAtShared, serveWaiting } from "./shared_receive_queue.ts";
 
 type Refusal = Omit<Extract<RnicReply, { readonly status: "error" }>, "status">;
 
-/** Pauses the queue for a task; `asker` is answered when it is done. */
 export function pauseQueue(
   device: Device,
   queue: number,
@@ -50,7 +48,7 @@ export function pauseQueue(
     asker,
     task,
     stage: "drains",
-    // A fetch that never ends has failed with its queue pair: the pause is given up then.
+    // A fetch that never ends has failed with its queue pair.
     until: device.now + device.timing.space2LockPs,
     entry: undefined,
     hostWrote: false,
@@ -58,13 +56,11 @@ export function pauseQueue(
   };
   device.pauses.set(queue, pause);
   const owner = device.owners[queue]!;
-  // Waiters for a receive do not wait for the host.
   if (owner.kind === "rq") serveReceives(device, owner.qp);
   else if (owner.kind === "srq") serveWaiting(device, owner.srq);
   settle(device, pause);
 }
 
-/** The host releases its lock: the card reads what it has written. */
 export function releaseLock(device: Device, pause: Pause, command: number): void {
   pause.task = { kind: "unlock" };
   pause.hostWrote = true;
@@ -78,7 +74,7 @@ export function releaseLock(device: Device, pause: Pause, command: number): void
   });
 }
 
-/** Looks at pauses that wait for fetches under way. Called when a DMA read has completed. */
+/** Called when a DMA read has completed, which may have been the last fetch. */
 export function settlePauses(device: Device): void {
   for (const pause of device.pauses.values()) if (pause.stage === "drains") settle(device, pause);
 }
@@ -105,7 +101,7 @@ function isBusy(owner: QueueOwner): boolean {
   }
 }
 
-/** The queue is at rest and its information has come, with a fresh pointer of the host's (`reread`). */
+/** `reread`: the host's pointer was read again. */
 export function resumePause(
   device: Device,
   entry: QueueEntry,
@@ -129,7 +125,7 @@ export function resumePause(
       return change(device, { pause, entry }, bytes);
     }
     case "move":
-      // The pointer known may be older than WQEs that are to be moved.
+      // The pointer may be older than WQEs that are to be moved.
       if (!reread) rereadPointer(device, entry, { kind: "pause", pause, reread: true });
       else move(device, { pause, entry }, task.ring);
   }
@@ -142,7 +138,6 @@ function grant(device: Device, pause: Pause): void {
   answerPause(device, pause, { status: "ok", op: "lock-space2", until: pause.until });
 }
 
-/** Space 2 as the host has left it under its lock; undefined where it could not be read. */
 export function takeSpace2(device: Device, pause: Pause, data: Uint8Array | undefined): void {
   const { entry, queue } = pause;
   if (device.pauses.get(queue) !== pause || entry === undefined) return;
@@ -155,10 +150,9 @@ interface Resting {
   readonly entry: QueueEntry;
 }
 
-/** Fields that a placement may have in space 2, and that a queue keeps for life nevertheless. */
+/** Fields that are constant for a queue's life, though a placement may have them in space 2. */
 const KEPT = ["unitBytes", "wqeAddress", "indexAddress"] as const satisfies (keyof QueueFields)[];
 
-/** New values of space 2: takes over the depth before the queue goes on; nothing else changes. */
 function change(device: Device, { pause, entry }: Resting, data: Uint8Array): void {
   const values = decodeEntry(device.store, 2, data);
   for (const field of KEPT) {
@@ -181,7 +175,7 @@ function move(device: Device, { pause, entry }: Resting, ring: RingPlace): void 
   readUnits(device, entry, { pause, move: { ring, units }, before: undefined });
 }
 
-/** Units that move have been read; undefined where the host refused it: nothing changes then. */
+/** `data` is undefined where the host refused the read; then nothing changes. */
 export function takeUnits(
   device: Device,
   read: UnitsRead,
@@ -208,7 +202,6 @@ function finishMove(device: Device, { pause, entry }: Resting, ring: RingPlace):
   finish(device, { pause, entry }, read);
 }
 
-/** The queue goes on; `read` is the read pointer before the move. */
 function finish(device: Device, { pause, entry }: Resting, read: number): void {
   const owner = device.owners[pause.queue]!;
   const written = completionsOf(device, owner) + pause.held.length;
@@ -223,14 +216,12 @@ function completionsOf(device: Device, owner: QueueOwner): number {
   return completionsEnd(device.completionQueues.get(cqn)!);
 }
 
-/** The change is refused and the queue goes on as it was; the host's new values are dropped. */
 function refuse(device: Device, pause: Pause, wrong: Refusal): void {
   if (pause.hostWrote) writeSpace2(device, pause.entry!);
   answerPause(device, pause, { status: "error", ...wrong });
   resumeQueue(device, pause);
 }
 
-/** The queue's information could not be read: the command is refused, and nothing else changes. */
 export function failPause(device: Device, pause: Pause): void {
   if (device.pauses.get(pause.queue) !== pause) return;
   const reason = `The information of queue ${pause.queue} cannot be read`;
@@ -260,10 +251,7 @@ function resumeQueue(device: Device, { queue, entry, held }: Pause): void {
   }
 }
 
-/**
- * The queue pair is reset or destroyed: writes its held completions, as slots of a shared receive queue come back
- * with them.
- */
+/** A queue pair ends: slots of a shared receive queue come back with its completions. */
 export function releaseHeld(device: Device, qp: QueuePair): void {
   const pause = device.pauses.get(qp.rqQueue);
   if (pause === undefined) return;
@@ -275,7 +263,6 @@ export function releaseHeld(device: Device, qp: QueuePair): void {
   }
 }
 
-/** When the next lock is to be taken back; NEVER without one. */
 export function pausesWakeAt({ pauses }: Device): Time {
   let earliest = NEVER;
   if (pauses.size > 0) {
@@ -285,8 +272,8 @@ export function pausesWakeAt({ pauses }: Device): Time {
 }
 
 /**
- * Takes back locks whose time is over (Q-04): drops the host's unfinished changes, keeps the old values, and lets
- * the queue go on. The host's release comes too late then, and is refused.
+ * Takes locks back (Q-04): unfinished changes are dropped, old values stay, a late release is
+ * refused.
  */
 export function endPauses(device: Device): void {
   for (const pause of device.pauses.values()) {

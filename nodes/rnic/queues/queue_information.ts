@@ -1,14 +1,13 @@
 /**
- * How the RNIC gets the information of a queue (Q-03, Q-07): from its cache, else from the three spaces, by a read
- * of each at once or by one of the queue's record, depending on the layout; and a newer host pointer from space 3
- * alone. Waiters for the result are data, resumed by the node.
+ * How the RNIC gets a queue's information (Q-03, Q-07): from its cache, else from the three spaces, by a read of each
+ * at once or one of the queue's record, depending on the layout; a newer host pointer from space 3 alone. Waiters are
+ * data, resumed by the node.
  *
- * The classic scheme (Q-10) is the baseline, as in the document's background: two words are stored for a pointer,
- * its address and the pointer, and a look-up takes a read of each, one behind the other. Its host stores the
- * pointer, then rings, and the doorbell has the queue's number only. The card looks up the pointer when a doorbell
- * finds nothing left to do by the one in its cache, and uses that one as long as there is work; a doorbell during a
- * look-up uses that look-up's result. Either pointer may be stale. No work is lost by it: when the work of the
- * stale pointer is taken, the card looks the pointer up again (`rung`).
+ * The classic scheme (Q-10) is the baseline: a pointer has two words, its address and itself, and a look-up reads
+ * one behind the other. The host stores the pointer, then rings with the queue's number only. The card looks up the
+ * pointer when a doorbell finds nothing to do by the cached one; a doorbell during a look-up uses that look-up's
+ * result. Either pointer may be stale. No work is lost: when the work of the stale pointer is taken, the card looks
+ * the pointer up again (`rung`).
  */
 import {
   filledUnits,
@@ -37,15 +36,11 @@ import type { LookUpPart, QueueLoad, Waiter } from "../state/queues.ts";
 import type { Continuation } from "../state/dma_state.ts";
 import { traceCompared, traceKnown, traceLookUp, traceUnits } from "../trace/queue_trace.ts";
 
-/** Address of a queue's entry in a space. */
 export function spaceAddress({ store, spaces }: Device, queue: number, space: Space): number {
   return entryAddress(store, spaces!, { queue, space });
 }
 
-/**
- * Q-04: whether memory that the RNIC is to write for others overlaps queue information, where each write has its
- * rule.
- */
+/** Whether memory that the RNIC is to write for others overlaps queue information (Q-04). */
 export function coversQueueInformation(
   { store, spaces }: Device,
   memory: { readonly address: number; readonly length: number },
@@ -57,7 +52,7 @@ export function coversQueueInformation(
   );
 }
 
-/** The cached entry at once, or undefined: then `waiter` resumes when it has been read (Q-07). */
+/** @returns the cached entry; else `waiter` resumes when it has been read (Q-07). */
 export function findQueue(device: Device, queue: number, waiter: Waiter): QueueEntry | undefined {
   const entry = device.cache.find(queue);
   if (entry?.pins === 0 && device.cache.isAbsent) {
@@ -73,8 +68,7 @@ export function findQueue(device: Device, queue: number, waiter: Waiter): QueueE
 }
 
 /**
- * Whether a doorbell of a cached queue has to wait until the host's pointer is read: where it brings none. In the
- * classic scheme: where the cached pointer says that there is nothing to do.
+ * The doorbell brings no pointer, or, in the classic scheme, the cached one leaves nothing to do.
  */
 export function needsPointer(
   { scheme }: Device,
@@ -87,7 +81,6 @@ export function needsPointer(
   return false;
 }
 
-/** Reads the host's pointer of a cached queue from space 3; `waiter` resumes afterwards. */
 export function rereadPointer(device: Device, entry: QueueEntry, waiter: Waiter): void {
   startLoad(device, { queue: entry.queue, known: entry, waiter });
 }
@@ -131,12 +124,11 @@ function startLoad(
   for (const space of spacesOf(device)) if (store.bytes[space] > 0) readPart(device, load, space);
 }
 
-/** The spaces that hold a queue's information, except for a pointer that lies elsewhere (Q-10). */
+/** In the classic scheme a pointer may lie elsewhere (Q-10). */
 function spacesOf({ scheme }: Device): readonly Space[] {
   return scheme === "classic" ? [1, 2] : SPACES;
 }
 
-/** A doorbell without pointer, or a second look, came after a store that the read may have missed. */
 function needsFreshPointer(waiter: Waiter): boolean {
   if (waiter.kind === "doorbell") return waiter.write === undefined;
   return waiter.kind !== "send" && waiter.kind !== "context" && waiter.reread;
@@ -148,7 +140,7 @@ function readPart(device: Device, load: QueueLoad, part: LookUpPart): void {
   if (!isOnCard(device)) {
     device.counters.queueReads++;
     const { kind } = load.waiters[0]!;
-    // The look-up with which a send queue recovers was deferred at a doorbell.
+    // A send queue's recovering look-up was deferred at a doorbell.
     const isDoorbells = kind === "doorbell" || (kind === "send" && load.known !== undefined);
     if (isDoorbells) device.counters.doorbellReads++;
   }
@@ -166,7 +158,6 @@ function rangeOf(
   switch (part) {
     case "record": {
       const length = spacesOf(device).reduce((sum, space) => sum + store.bytes[space], 0);
-      // The record begins with its part of space 1.
       return { address: spaceAddress(device, queue, 1), length };
     }
     case "address": {
@@ -180,16 +171,15 @@ function rangeOf(
   }
 }
 
-/** Q-10: the address is known, the pointer is not. */
 function readsPointer({ scheme }: Device, load: QueueLoad, part: LookUpPart): boolean {
   if (scheme === "three-space" || part === "pointer" || load.failed) return false;
   return load.known !== undefined || load.found.valid === true;
 }
 
 /**
- * Takes the result of one read. When it was the last: caches the entry or updates its pointer.
- * @returns the finished look-up's entry, pinned for the waiters (call {@link finishLoad} after them), or why there
- * is none; undefined while reads are missing.
+ * Takes one read's result; the last one makes or updates the cached entry.
+ * @returns the entry, pinned for the waiters (call {@link finishLoad} after them), or why there is none; undefined
+ * while reads are missing.
  */
 export function takeSpace(
   device: Device,
@@ -215,7 +205,7 @@ export function takeSpace(
   }
   if (load.rung) entry.rung = true;
   const owner = device.owners[load.queue];
-  // The chip knows the state first; the state in memory may be older.
+  // The chip's state is newer than memory's.
   if (owner !== undefined && "qp" in owner) entry.state = owner.qp.state;
   let evicted: readonly QueueEntry[] = [];
   if (load.known === undefined) {
@@ -256,7 +246,7 @@ function takePart(
   }
 }
 
-/** Unpins the entry after its waiters have been resumed, and serves those that came late. */
+/** Serves waiters that came late; called behind the others. */
 export function finishLoad(device: Device, load: QueueLoad, entry: QueueEntry): void {
   entry.pins--;
   const [first, ...others] = load.late;
@@ -265,19 +255,16 @@ export function finishLoad(device: Device, load: QueueLoad, entry: QueueEntry): 
   device.loads.get(load.queue)!.waiters.push(...others);
 }
 
-/** WQEs and CQEs of every queue are made of segments of so many bytes (`rocev2.md` §5). */
 const UNIT_GRAIN_BYTES = 16;
 
 function entryOf(device: Device, load: QueueLoad): QueueEntry | undefined {
   if (load.failed || !load.found.valid) return undefined;
-  // All parts have been read.
   const { hostPointer: _, stamp: __, ...found } = load.found as QueueFields;
   const { depth, unitBytes } = found;
   if (depth < 2 || unitBytes === 0 || unitBytes % UNIT_GRAIN_BYTES !== 0) return undefined;
   return createEntry(device, { queue: load.queue, ...found, recycled: true });
 }
 
-/** An entry from the RNIC's own fields. */
 export function createEntry(
   { now }: Device,
   { rnicPointer: pointer, ...known }:
@@ -285,13 +272,13 @@ export function createEntry(
     & Pick<QueueEntry, "queue" | "recycled">,
 ): QueueEntry {
   const { kind, depth } = known;
-  // The host's pointer of a queue that it has not used; the stamp 0 is older than any.
+  // A queue that has not been used; the stamp 0 is older than any.
   const host = kind === "cq" ? (pointer + 1) % depth : (pointer + depth - 1) % depth;
   const state = { pins: 0, rung: false, dirty: false, told: pointer, cachedAt: now, place: 0 };
   return { ...known, own: pointer, host, stamp: 0, ...state };
 }
 
-/** Q-08: takes over the host's pointer if it is newer than the cached one. */
+/** Takes the pointer if it is newer than the cached one (Q-08). */
 function acceptPointer(entry: QueueEntry, candidate: StampedPointer): boolean {
   // Stamp 0: the host has never written there.
   if (candidate.stamp === 0 || candidate.pointer >= entry.depth) return false;
@@ -305,7 +292,6 @@ function acceptPointer(entry: QueueEntry, candidate: StampedPointer): boolean {
   return newer;
 }
 
-/** {@link acceptPointer} of the pointer of a doorbell or a look-up, with its trace. */
 export function takePointer(
   device: Device,
   entry: QueueEntry,
@@ -326,7 +312,6 @@ function ringOf({ own, depth, recycled }: QueueEntry): RingView {
   return { read: own, depth, recycled };
 }
 
-/** Moves the RNIC's own pointer of a send or receive queue on by `units` taken. */
 export function advanceRead(device: Device, entry: QueueEntry, units: number): void {
   const next = entry.own + units;
   if (next >= entry.depth) entry.recycled = true;
@@ -336,10 +321,10 @@ export function advanceRead(device: Device, entry: QueueEntry, units: number): v
 }
 
 /**
- * Q-03: writes the RNIC's own pointer where the host reads it, as real devices do: not for each unit, but when a
- * quarter of the ring has passed since, and when a send or receive queue has become empty, as nothing may follow.
- * It leaves before any completion of the taken units, so that a host that has seen one knows the pointer to be less
- * than a quarter behind it.
+ * Q-03: writes the RNIC's own pointer for the host, as real devices do: when a quarter of the ring
+ * has passed, and when a send or receive queue has become empty, as nothing may follow. It leaves
+ * before any completion of the taken units, so a host that has seen one knows the pointer to be
+ * less than a quarter behind it.
  */
 export function tellPointer(device: Device, entry: QueueEntry): void {
   if (device.readPointer === "at-eviction" || entry.own === entry.told) return;
@@ -350,7 +335,7 @@ export function tellPointer(device: Device, entry: QueueEntry): void {
   writePointer(device, entry);
 }
 
-/** Q-07: writes evicted queues' own pointers back to memory. */
+/** Q-07: writes the own pointers of evicted queues to host memory. */
 export function writeBack(device: Device, evicted: readonly QueueEntry[]): void {
   for (const entry of evicted) {
     if (!device.cache.isAbsent) device.counters.cacheEvictions++;
@@ -360,7 +345,7 @@ export function writeBack(device: Device, evicted: readonly QueueEntry[]): void 
   }
 }
 
-/** Writes the RNIC's fields of a queue (Q-04: the host never does). */
+/** Q-04: the host never writes space 1. */
 export function writeSpace1(device: Device, entry: QueueEntry): void {
   const { store } = device;
   dmaWrite(device, {
@@ -372,14 +357,14 @@ export function writeSpace1(device: Device, entry: QueueEntry): void {
   entry.told = entry.own;
 }
 
-/** Writes the RNIC's own pointer alone: the one word of space 3 that it may write (Q-05). */
+/** The one word of space 3 that the RNIC may write (Q-05). */
 function writePointer(device: Device, entry: QueueEntry): void {
   entry.dirty = false;
   entry.told = entry.own;
   writeField(device, entry.queue, { field: "rnicPointer", value: entry.own });
 }
 
-/** Writes one field, as the others may be newer in memory than on the chip. */
+/** Writes one field alone: the others may be newer in memory. */
 export function writeField<F extends QueueField>(
   device: Device,
   queue: number,
@@ -396,8 +381,8 @@ type Fetch = Extract<Continuation, { readonly units: number }>;
 type Owner<F = Fetch> = F extends Fetch ? Omit<F, "entry" | "units"> : never;
 
 /**
- * Reads the next units of a queue, at least one of which is filled; its entry stays until they come.
- * @param fetch with `units` where more than the card's number are wanted at once.
+ * Reads units of which at least one is filled; the entry stays until they come. @param fetch
+ * `units`: more than the card's number at once.
  */
 export function fetchWqes(
   device: Device,
@@ -421,18 +406,17 @@ export function fetchWqes(
   });
 }
 
-/** The ring, as far as the rule needs it. */
 export interface RingView {
   readonly read: number;
   readonly depth: number;
-  /** Whether a unit may have held two different WQEs already. */
+  /** A unit may have held two different WQEs already. */
   readonly recycled: boolean;
 }
 
 /**
- * Whether `candidate` (pointer 1: from a doorbell or from space 3) is newer than `cached` (pointer 2). While no
- * unit has been used twice the one farther from the read pointer is newer; from then on distances mislead, and the
- * one stored later is. (The claim's "earlier" is a slip: queues.md, Q-08.)
+ * Whether `candidate` (pointer 1: doorbell or space 3) is newer than `cached` (pointer 2). While no
+ * unit has been used twice the one farther from the read pointer is newer; from then on distances
+ * mislead, and the one stored later is.
  */
 export function isNewer(
   candidate: StampedPointer,
@@ -444,7 +428,6 @@ export function isNewer(
     filledUnits(ring.read, cached.pointer, ring.depth);
 }
 
-/** Q-08: the criterion by which two pointers are compared. */
 function ruleFor(
   candidate: StampedPointer,
   cached: StampedPointer,
@@ -455,8 +438,8 @@ function ruleFor(
 }
 
 /**
- * A pointer behind the read pointer is of the next pass, or stale. The pointer of a never used queue also stands at
- * the ring's last unit.
+ * A pointer behind the read pointer is of the next pass, or stale. A never used queue's pointer
+ * stands at the last unit, too.
  */
 function mayHaveWrapped(pointer: number, { read, depth, recycled }: RingView): boolean {
   return recycled || pointer === depth - 1 || (pointer < read && pointer + 1 !== read);

@@ -1,7 +1,6 @@
 /**
- * Receive queue: waiters for a receive WQE wait in turn. The card fetches WQEs by DMA when one is needed, a few at
- * once; before it takes the queue to be empty, it reads the host's pointer from space 3 once. It also writes their
- * CQEs here.
+ * Receive queue: waiters for a receive WQE wait in turn. The card fetches a few WQEs when one is needed; before the
+ * queue counts as empty, it reads the host's pointer from space 3 once.
  *
  * Circle of two modules: a queue pair's receives come from its own ring or from a shared one
  * (`shared_receive_queue.ts`), whose queue pairs take their turns here.
@@ -25,14 +24,12 @@ import { faultFields, type VendorError } from "../../../fabric/wire/host_bus/ven
 import { traceFailedReceive } from "../trace/responder_trace.ts";
 import { closeMessage } from "../state/responder_changes.ts";
 
-/** Asks for a receive WQE. The waiter gets it in its turn, perhaps at once. */
 export function wantRecv(device: Device, qp: QueuePair, waiter: RecvWaiter): void {
   qp.rq.waiters.push(waiter);
   if (qp.rq.waiters.length === 1) qp.rq.retries = 0;
   serveReceives(device, qp);
 }
 
-/** Serves waiters from WQEs on the chip, and fetches more where those do not suffice. */
 export function serveReceives(device: Device, qp: QueuePair): void {
   const { rq } = qp;
   if (rights(qp.state).flushesReceives) return flushReceives(device, qp);
@@ -53,8 +50,8 @@ export function serveReceives(device: Device, qp: QueuePair): void {
 }
 
 /**
- * Receive WQEs complete in their order, so none is given out while an earlier one waits for its memory. While a
- * SEND of several packets has one, the next may not complete; the SEND's other packets need none, so it ends.
+ * Receive WQEs complete in order: none is given out while an earlier one waits for its memory. A
+ * SEND of several packets that has one ends, as its other packets need none.
  */
 function mustHold(qp: QueuePair, waiter: RecvWaiter): boolean {
   const { open, granted } = qp.responder;
@@ -69,7 +66,7 @@ function lookAtQueue(device: Device, qp: QueuePair, reread: boolean): void {
   else resumeReceiveQueue(device, entry, waiter);
 }
 
-/** Has receive WQEs fetched that nothing waits for yet. @returns whether that is under way. */
+/** Fetches ahead of any waiter. @returns whether a fetch is under way. */
 export function fetchReceives(device: Device, qp: QueuePair): boolean {
   const { rq } = qp;
   if (rq.busy || !rights(qp.state).takesRequests) return rq.busy;
@@ -78,7 +75,6 @@ export function fetchReceives(device: Device, qp: QueuePair): boolean {
   return rq.busy;
 }
 
-/** The queue's information has come: fetches WQEs, looks once more, or refuses the first waiter. */
 export function resumeReceiveQueue(
   device: Device,
   entry: QueueEntry,
@@ -102,7 +98,6 @@ export function resumeReceiveQueue(
   fetchWqes(device, entry, { unitBytes: entry.unitBytes, owner });
 }
 
-/** Takes fetched receive WQEs and serves the waiters. */
 export function takeReceives(
   device: Device,
   fetch: { readonly qp: QueuePair; readonly entry: QueueEntry; readonly units: number },
@@ -119,12 +114,12 @@ export function takeReceives(
 }
 
 /**
- * No receive WQE is posted. A packet is refused (RNR NAK); waiters for persistence are never lost (P-30) and looked
- * after again, ever more rarely, until a doorbell or a duplicate asks anew.
+ * A packet is refused (RNR NAK). Waiters for persistence are never lost (P-30): they look again,
+ * ever more rarely, until a doorbell or a duplicate.
  */
 export function refuseWaiters(device: Device, qp: QueuePair): void {
   const { rq } = qp;
-  // A packet does not wait behind persistent messages: it is refused wherever it stands.
+  // A packet does not wait behind persistent messages.
   const kept: RecvWaiter[] = [];
   let refused = false;
   for (let waiter = rq.waiters.shift(); waiter !== undefined; waiter = rq.waiters.shift()) {
@@ -140,23 +135,20 @@ export function refuseWaiters(device: Device, qp: QueuePair): void {
   if (refused) device.up.refuseRecv(device, qp);
 }
 
-/** The receive timer has fired: looks at the host's pointer again. */
 export function retryReceives(device: Device, qp: QueuePair): void {
   if (qp.srq !== undefined) return serveReceives(device, qp);
   if (qp.rq.waiters.length > 0 && !qp.rq.busy) lookAtQueue(device, qp, false);
 }
 
-/** A duplicate of a message that still waits for a receive WQE: looks at once, from the start. */
+/** A duplicate's message waits: it looks at once, with the retries counted anew. */
 export function refetchReceives(device: Device, qp: QueuePair): void {
   qp.rq.retries = 0;
   retryReceives(device, qp);
 }
 
-/** Flushes the receives on the chip, then those in the ring. */
 export function flushReceives(device: Device, qp: QueuePair): void {
   const { rq } = qp;
   rq.waiters.clear();
-  // WQEs in a shared queue are for its other queue pairs.
   if (qp.srq !== undefined) return;
   for (let recv = rq.fetched.shift(); recv !== undefined; recv = rq.fetched.shift()) {
     flushReceive(device, qp, recv);
@@ -164,7 +156,7 @@ export function flushReceives(device: Device, qp: QueuePair): void {
   if (!rq.busy) lookAtQueue(device, qp, false);
 }
 
-/** Flushes the ring's WQEs by the known pointer, then once more by the one in space 3. */
+/** Flushes by the known pointer, then by the one in space 3. */
 function flushReceiveRing(
   device: Device,
   entry: QueueEntry,
@@ -182,7 +174,7 @@ function flushReceiveRing(
   }
 }
 
-/** The receive WQE's CQE: for data in its memory, or for an event that consumed it (§3.4, §3.8). */
+/** Completes a receive (§3.4, §3.8). */
 export function completeReceive(
   device: Device,
   qp: QueuePair,
@@ -206,7 +198,7 @@ export function completeReceive(
   });
 }
 
-/** The CQE of a receive WQE that could not take its message, which ends with it. */
+/** The receive could not take its message, and ends with it. */
 export function failReceive(
   device: Device,
   qp: QueuePair,
@@ -218,7 +210,6 @@ export function failReceive(
   flushReceive(device, qp, { position, fault });
 }
 
-/** Completes an unusable receive WQE, flushed where no other fault is named. */
 export function flushReceive(
   device: Device,
   qp: QueuePair,
@@ -233,7 +224,6 @@ export function flushReceive(
   });
 }
 
-/** A paused queue's completions are held, in their order, until it goes on. */
 function completeUnlessPaused(device: Device, qp: QueuePair, cqe: Cqe): void {
   const pause = device.pauses.get(qp.rqQueue);
   if (pause === undefined) complete(device, qp.recvCq, cqe);

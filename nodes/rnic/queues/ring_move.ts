@@ -1,9 +1,8 @@
 /**
- * A send or receive queue continues in another ring, or in the same memory with another depth (Q-09),
- * while it is paused and at rest. A WQE's position in the old ring, counted from the read pointer,
- * determines the one in the new ring, where the read pointer is the old one modulo the new depth: the
- * driver computes the same. In the same memory a larger ring moves only WQEs behind the old ring's
- * end, and nothing else moves in a smaller one.
+ * A send or receive queue moves to another ring or depth (Q-09), paused and at rest. A WQE keeps
+ * its distance from the read pointer, which is taken modulo the new depth: the driver computes the
+ * same. In the same memory a larger ring moves only WQEs behind the old ring's end, a smaller one
+ * none.
  */
 import { filledUnits, ringDistance } from "../../../fabric/wire/host_bus/queue_information.ts";
 import { allocate, viewOf } from "../../../fabric/base/slab.ts";
@@ -17,12 +16,11 @@ import type { QueuePair } from "../state/queue_pair.ts";
 import { writeSpace2 } from "./install.ts";
 import { coversQueueInformation, writeSpace1 } from "./queue_information.ts";
 
-/** A WQE's position, and a slot, comes back in 16 bits. */
+/** Positions and slots have 16 bits. */
 const UNITS_MAX = 2 ** 16;
 
 export type UnitsRead = Omit<Extract<Continuation, { readonly kind: "ring-units" }>, "kind">;
 
-/** Why the queue cannot go on there; undefined where it can. */
 export function refuseMove(
   device: Device,
   entry: QueueEntry,
@@ -38,7 +36,7 @@ export function refuseMove(
     const reason = `The depth must be a power of two from 2 to ${UNITS_MAX}: it is ${units}`;
     return { errno: "EINVAL", reason };
   }
-  // The RNIC writes the moved units into the ring.
+  // The RNIC writes the moved units.
   const memory = { address: ring.address, length: units * entry.unitBytes };
   if (coversQueueInformation(device, memory)) {
     return { errno: "EINVAL", reason: `${units} units of queue ${queue} reach queue information` };
@@ -46,7 +44,6 @@ export function refuseMove(
   if (units >= entry.depth) return undefined;
   const first = oldestOf(device.owners[queue]!) ?? entry.own;
   const length = ringDistance(first, entry.own, entry.depth) + filled(entry);
-  // One unit stays free, else a full ring would look empty.
   if (length === 0 || (first + length <= units && length < units)) return undefined;
   const reason = `WQEs of queue ${queue} reach from unit ${first} to ${first + length - 1}: ` +
     `${units} units do not hold them`;
@@ -76,7 +73,7 @@ function receivesOf({ rq, responder }: QueuePair): { position: number }[] {
   return held;
 }
 
-/** Unread units where any of them changes its address, else 0. */
+/** @returns 0 where no unit changes its address. */
 export function unitsToMove(entry: QueueEntry, { address, units }: RingPlace): number {
   const unread = filled(entry);
   const stays = address === entry.wqeAddress &&
@@ -84,7 +81,6 @@ export function unitsToMove(entry: QueueEntry, { address, units }: RingPlace): n
   return stays ? 0 : unread;
 }
 
-/** Reads the units that are not read yet, up to the ring's end. */
 export function readUnits(device: Device, entry: QueueEntry, read: UnitsRead): void {
   const { own, depth, unitBytes, wqeAddress } = entry;
   const done = (read.before?.length ?? 0) / unitBytes;
@@ -97,7 +93,6 @@ export function readUnits(device: Device, entry: QueueEntry, read: UnitsRead): v
   });
 }
 
-/** Writes the units to their places in the new ring. */
 export function writeUnits(
   device: Device,
   { own, unitBytes, queue }: QueueEntry,
@@ -112,7 +107,7 @@ export function writeUnits(
   if (straight < bytes.length) dmaWrite(device, { address, data: bytes.slice(straight) });
 }
 
-/** A send WQE contains its position, which its completion names. */
+/** Each WQE contains its position, by which its completion names it. */
 function renumber(
   { sq }: QueuePair,
   bytes: Uint8Array<ArrayBuffer>,
@@ -129,8 +124,8 @@ function renumber(
 }
 
 /**
- * The queue goes on in the new ring: on the chip, then in spaces 1 and 2. The host's pointer counts as stored now,
- * so that an older one in space 3 or a doorbell is recognised as older.
+ * Changes the chip, then spaces 1 and 2. The host's pointer counts as stored now: older ones in
+ * space 3 or a doorbell are then known as older.
  */
 export function takeRing(device: Device, entry: QueueEntry, ring: RingPlace): void {
   const owner = device.owners[entry.queue]!;

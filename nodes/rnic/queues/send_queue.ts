@@ -1,6 +1,6 @@
 /**
- * Send queue: WQEs fetched by DMA, several units at once, assembled across fetches and the ring's end (Q-01), and
- * turned into work. The read pointer moves on with the fetch.
+ * Send queue: WQEs fetched several units at once, assembled across fetches and the ring's end
+ * (Q-01).
  */
 import { filledUnits } from "../../../fabric/wire/host_bus/queue_information.ts";
 import { copyOf, viewOf } from "../../../fabric/base/slab.ts";
@@ -16,7 +16,6 @@ import { advanceRead, fetchWqes, findQueue, rereadPointer } from "./queue_inform
 import type { QueuePair } from "../state/queue_pair.ts";
 import { createWork } from "../state/outstanding_wqe.ts";
 
-/** Fetches the next WQEs if there are any and there is room; one fetch at a time. */
 export function fetchWork(device: Device, qp: QueuePair): void {
   const { sq, requester } = qp;
   const { startsWork, flushesSends } = rights(qp.state);
@@ -29,7 +28,6 @@ export function fetchWork(device: Device, qp: QueuePair): void {
   else resumeSendQueue(device, entry, qp);
 }
 
-/** The queue's information has come: reads the filled units, up to the ring's end. */
 export function resumeSendQueue(device: Device, entry: QueueEntry, qp: QueuePair): void {
   qp.sq.busy = false;
   if (isPaused(device, qp.sqQueue)) return;
@@ -44,7 +42,6 @@ export function resumeSendQueue(device: Device, entry: QueueEntry, qp: QueuePair
   fetchWqes(device, entry, { unitBytes: WQE_UNIT_BYTES, owner, units });
 }
 
-/** Takes fetched units: complete WQEs become work, the rest waits for its other units. */
 export function takeWork(
   device: Device,
   fetch: { readonly qp: QueuePair; readonly entry: QueueEntry; readonly units: number },
@@ -73,7 +70,9 @@ export function takeWork(
   fetchWork(device, qp);
 }
 
-/** @returns units of the WQE, 0 where some of them are missing. Bytes that are no WQE take one. */
+/**
+ * @returns the WQE's units; 0 where some are missing. Bytes that are no WQE take one unit.
+ */
 function takeWqe(qp: QueuePair, bytes: Uint8Array, position: number): number {
   const units = unitsOfWqe(viewOf(bytes));
   if (units !== undefined && bytes.length < units * WQE_UNIT_BYTES) return 0;

@@ -1,7 +1,7 @@
 /**
- * Shared receive queues: one ring of receive WQEs for several queue pairs (`rocev2.md` §4.5). A waiter for a WQE
- * waits at its queue pair as always (`receive_queue.ts`); the queue pairs take turns here. A WQE that a queue pair
- * holds when it is reset goes back: none is lost.
+ * Shared receive queues (`rocev2.md` §4.5). A waiter waits at its queue pair (`receive_queue.ts`);
+ * the queue pairs take turns here. A WQE that a queue pair holds when it is reset goes back: none
+ * is lost.
  */
 import { takeDeliveries } from "../paging/memory_waits.ts";
 import { filledUnits } from "../../../fabric/wire/host_bus/queue_information.ts";
@@ -32,7 +32,6 @@ export function createSharedReceiveQueue(
   };
 }
 
-/** Serves a queue pair's waiters from WQEs on the chip, and looks for more if waiters are left. */
 export function serveShared(device: Device, qp: QueuePair, srq: SharedReceiveQueue): void {
   const { rq } = qp;
   while (rq.waiters.length > 0 && srq.fetched.length > 0) {
@@ -44,14 +43,12 @@ export function serveShared(device: Device, qp: QueuePair, srq: SharedReceiveQue
   if (srq.waiting.size > 0 || srq.limit > 0) lookAtShared(device, srq);
 }
 
-/** Serves all queue pairs that wait, in their turn; a queue pair without a WQE waits again. */
 export function serveWaiting(device: Device, srq: SharedReceiveQueue): void {
   const turn = [...srq.waiting];
   srq.waiting.clear();
   for (const qp of turn) serveReceives(device, qp);
 }
 
-/** Reads how much is posted: for the waiters, and against the limit. */
 export function lookAtShared(device: Device, srq: SharedReceiveQueue): void {
   if (srq.busy || isPaused(device, srq.srqn)) return;
   const waiter = { kind: "srq", srq, reread: false } as const;
@@ -60,20 +57,20 @@ export function lookAtShared(device: Device, srq: SharedReceiveQueue): void {
   else resumeShared(device, entry, waiter);
 }
 
-/** Has receive WQEs fetched that nothing waits for yet. @returns whether that is under way. */
+/** Fetches ahead of any waiter. @returns whether a fetch is under way. */
 export function fetchShared(device: Device, srq: SharedReceiveQueue): boolean {
   const { ahead } = srq;
   ahead.isEmpty = false;
   ahead.isWanted = true;
   lookAtShared(device, srq);
-  // The card does not look at a paused queue, and not for hints when it goes on.
+  // A paused queue is not looked at, nor for hints when it goes on.
   if (!srq.busy) ahead.isWanted = false;
   return srq.busy;
 }
 
 /**
- * The queue's information has come: notifies the host that little is left, fetches WQEs, or refuses the waiters.
- * First and last only after the host's pointer was read from space 3.
+ * Notifies the host of its limit, fetches WQEs, or refuses the waiters; first and last only by a
+ * pointer just read from space 3.
  */
 export function resumeShared(
   device: Device,
@@ -112,7 +109,7 @@ export function resumeShared(
   else if (filled === 0) refuseAllWaiters(device, srq);
 }
 
-/** Takes fetched WQEs and serves the waiters; `data` is undefined where the host refused the read. */
+/** `data` is undefined where the host refused the read. */
 export function takeShared(
   device: Device,
   fetched: {
@@ -136,7 +133,7 @@ export function takeShared(
   serveWaiting(device, srq);
 }
 
-/** No WQE is posted. Waiters for persistence go on waiting until the next doorbell. */
+/** Waiters for persistence stay until the next doorbell. */
 function refuseAllWaiters(device: Device, srq: SharedReceiveQueue): void {
   const turn = [...srq.waiting];
   srq.waiting.clear();
@@ -146,7 +143,6 @@ function refuseAllWaiters(device: Device, srq: SharedReceiveQueue): void {
   }
 }
 
-/** Takes back the WQEs that a queue pair that is being reset has not completed, for the others. */
 export function returnReceives(device: Device, qp: QueuePair): void {
   const { srq, responder } = qp;
   if (srq === undefined) return;
@@ -162,7 +158,6 @@ function isAlive(device: Device, srq: SharedReceiveQueue): boolean {
   return device.sharedReceiveQueues.get(srq.srqn) === srq;
 }
 
-/** The queue's WQEs cannot be read: its queue pairs fail with it. */
 export function failShared(device: Device, srq: SharedReceiveQueue): void {
   raiseEvent(device, { type: "SRQ_ERR", srqn: srq.srqn });
   for (const qp of device.queuePairs.values()) {

@@ -1,4 +1,4 @@
-/** The requester's checks of work before it sends any of it (`rocev2.md` §3.2, §4.3). */
+/** Checks of work before any of it is sent (`rocev2.md` §3.2, §4.3). */
 import { ATOMIC_BYTES } from "../../../fabric/wire/roce/atomic_eth.ts";
 import { isVerifiable } from "../../../fabric/wire/roce/verify_eth.ts";
 import type { VendorError } from "../../../fabric/wire/host_bus/vendor_error.ts";
@@ -9,7 +9,9 @@ import { MESSAGE_BYTES_MAX } from "../state/psn.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import type { OutstandingWqe, WorkPlan } from "../state/outstanding_wqe.ts";
 
-/** @returns the local fault of the work (§3.2), if it has one; keys are checked here. */
+/**
+ * @returns the local fault of the work (§3.2), with that of a key.
+ */
 export function checkWork(
   device: Device,
   qp: QueuePair,
@@ -20,7 +22,7 @@ export function checkWork(
   if (plan.takesSlot && qp.attributes.maxRdAtomic === 0) return "no-rd-atomic";
   if (work.length > MESSAGE_BYTES_MAX) return "message-length";
   if (!isWellFormed(work)) return "malformed";
-  // Data that is checked has to fit the receiver's room as a whole (V-02).
+  // Checked data has to fit the receiver's room as a whole (V-02).
   const { verify } = wqe;
   if (verify !== undefined && !isVerifiable(verify.level, work.length)) return "verify-length";
   if (wqe.inline !== undefined) return undefined;
@@ -31,12 +33,12 @@ export function checkWork(
   return undefined;
 }
 
-/** Whether the queue pair's service has the operation (§4.3). */
+/** §4.3. */
 function serviceHas({ type }: QueuePair, wqe: SendWqe, { types }: WorkPlan): boolean {
   return types.includes(type) && (wqe.ud !== undefined) === (type === "ud");
 }
 
-/** Whether the WQE carries what its operation needs (§3.2 "malformed WQE"). */
+/** §3.2 "malformed WQE". */
 function isWellFormed({ wqe, plan, length }: OutstandingWqe): boolean {
   const isInline = wqe!.inline !== undefined;
   switch (plan.data) {

@@ -1,8 +1,8 @@
 /**
- * Responses whose memory cannot be written yet. A requester has no counterpart of an RNR NAK: where a page is
- * absent it drops the response and all behind it, and asks again when the page has come (a choice, see
- * `responder/memory_gate.ts`). Where only the translation is missing, or the card's rule is to pause, it keeps
- * them.
+ * Responses whose memory cannot be written yet. A requester has no RNR NAK: where a page is absent
+ * it drops the response and all behind it, and asks again when the page has come (a choice, see
+ * `responder/memory_gate.ts`). Where only the translation is missing, or by the card's rule, it
+ * keeps them.
  */
 import type { OpcodeRow } from "../../../fabric/wire/roce/opcode.ts";
 import type { RocePacket } from "../../../fabric/wire/roce/packet.ts";
@@ -23,7 +23,7 @@ export interface Response {
   readonly row: OpcodeRow;
 }
 
-/** Whether a response comes while an earlier one waits: it is kept behind that one, or dropped. */
+/** The response waits behind an earlier one, or was dropped. */
 export function isHeldBack(device: Device, qp: QueuePair, response: Response): boolean {
   const { paging } = device;
   if (paging.waits.size === 0 || !isWaiting(device, qp, "response")) return false;
@@ -36,7 +36,6 @@ export function isHeldBack(device: Device, qp: QueuePair, response: Response): b
   return true;
 }
 
-/** Whether the response's data may be placed now: else it is kept, or dropped. */
 export function mayPlace(
   device: Device,
   qp: QueuePair,
@@ -65,14 +64,14 @@ export function mayPlace(
   return false;
 }
 
-/** The responses that were kept, in order; empty where they were dropped. */
+/** @returns nothing where they were dropped. */
 export function takeKept({ paging }: Device, { slot }: QueuePair): readonly Response[] {
   const kept = paging.parked.get(slot) ?? [];
   paging.parked.delete(slot);
   return kept;
 }
 
-/** Asks again for dropped responses. It costs no retry, as nothing was lost. */
+/** No retry is spent, as nothing was lost. */
 export function askForDropped(device: Device, qp: QueuePair): void {
   const { requester } = qp;
   const work = requester.work.at(requester.ackCursor);

@@ -37,14 +37,12 @@ import { traceFailedWork, traceWork } from "../trace/requester_trace.ts";
 import { lastPsnOf, type OutstandingWqe } from "../state/outstanding_wqe.ts";
 import { clearTimer, setTimer, startTimer } from "../state/timers.ts";
 
-/** Whether a response's PSN is plausible: begun to be sent, and not acknowledged long ago. */
 export function isOutstanding(qp: QueuePair, psn: number): boolean {
   const { requester } = qp;
   return psnDistance(psn, requester.issuedEnd) > 0 &&
     psnDistance(requester.unacknowledged, psn) >= 0;
 }
 
-/** The work that a PSN belongs to, among work that is neither received nor answered. */
 export function workOf(qp: QueuePair, psn: number): OutstandingWqe | undefined {
   const { requester } = qp;
   for (let number = requester.ackCursor; number < requester.work.end; number++) {
@@ -58,8 +56,9 @@ export function workOf(qp: QueuePair, psn: number): OutstandingWqe | undefined {
 }
 
 /**
- * Takes SEND and WRITE packets up to `psn` as received. Unanswered work on the way (a READ, an atomic, a verified
- * write as a whole …) stops it: its response was lost, so the requester asks for it again, once (§3.3).
+ * SEND and WRITE packets up to `psn` count as received. Unanswered work on the way (a READ, an
+ * atomic, a verified write as a whole …) stops it: its response was lost, so the requester asks for
+ * it again, once (§3.3).
  */
 export function acknowledge(device: Device, qp: QueuePair, psn: number): void {
   const lost = takeReceived(device, qp, psn);
@@ -67,7 +66,6 @@ export function acknowledge(device: Device, qp: QueuePair, psn: number): void {
   completeWork(device, qp);
 }
 
-/** @returns the oldest unanswered work at or before `psn`. */
 function takeReceived(device: Device, qp: QueuePair, psn: number): OutstandingWqe | undefined {
   const { requester } = qp;
   const before = requester.unacknowledged;
@@ -97,8 +95,8 @@ function takeReceived(device: Device, qp: QueuePair, psn: number): OutstandingWq
 }
 
 /**
- * An ACK within a verified write acknowledges packets, so that the window moves; its last one is
- * never acknowledged, but answered (V-01).
+ * An ACK within a verified write moves the window; the write's last packet is answered instead
+ * (V-01).
  */
 function takeReception(qp: QueuePair, work: OutstandingWqe, psn: number): void {
   const last = lastPsnOf(work);
@@ -106,20 +104,19 @@ function takeReception(qp: QueuePair, work: OutstandingWqe, psn: number): void {
 }
 
 /**
- * The answer of the oldest unacknowledged work was lost ("implied NAK"): asks again once per progress, as more
- * responses will show the same loss. It costs a retry, as any loss does (§3.3).
+ * "Implied NAK": the answer of the oldest unacknowledged work was lost. Once per progress, as more
+ * responses will show the same loss; it costs a retry (§3.3).
  */
 export function askAgain(device: Device, qp: QueuePair, work: OutstandingWqe): void {
   if (work.rereadAsked || qp.requester.rnrWaiting) return;
   if (!spendRetry(qp)) return failUnacknowledged(device, qp, "retry-lost-answers");
   work.rereadAsked = true;
-  // All packets of a verified write are received: its last one brings the answer.
+  // A verified write's packets are all received; the last one brings the answer.
   const next = work.plan.streams ? lastPsnOf(work) : psnAdd(work.firstPsn, work.responses);
   restartFrom(device, qp, next);
   schedule(device, qp);
 }
 
-/** Something new was acknowledged: the counters reload, the timer starts anew or rests. */
 export function progress(device: Device, qp: QueuePair): void {
   reloadRetries(qp);
   skipAcknowledged(qp);
@@ -134,13 +131,13 @@ function awaitsAnswer(qp: QueuePair): boolean {
   return requester.unacknowledged !== requester.issuedEnd || requester.persistWaiting.size > 0;
 }
 
-/** P-28: the second ACK of a message. A PSN that is not the last of a waiting message is ignored. */
+/** P-28: the second ACK. A PSN that is not the last of a waiting message is ignored. */
 export function takePersistenceAck(device: Device, qp: QueuePair, psn: number): boolean {
   const { requester } = qp;
   const work = requester.persistWaiting.get(psn);
   if (work === undefined || psnDistance(psn, requester.issuedEnd) <= 0) return false;
-  // Only received data can be persistent, so this ACK stands in for a lost reception ACK. Unlike one, it does not
-  // wait for answers before it: a missing one need not be lost.
+  // Persistent data was received: this stands in for a lost reception ACK, but does not wait for
+  // answers before it, which need not be lost.
   if (isOutstanding(qp, psn)) takeReceived(device, qp, psn);
   takePersisted(qp, psn);
   progress(device, qp);
@@ -152,7 +149,7 @@ export function takePersistenceAck(device: Device, qp: QueuePair, psn: number): 
   return true;
 }
 
-/** NAK 0x60: all before `psn` is received; the requester goes back to it. */
+/** NAK 0x60: all before `psn` is received. */
 export function takeSequenceNak(device: Device, qp: QueuePair, psn: number): void {
   acknowledge(device, qp, psnAdd(psn, -1));
   const { requester } = qp;
@@ -163,7 +160,7 @@ export function takeSequenceNak(device: Device, qp: QueuePair, psn: number): voi
   schedule(device, qp);
 }
 
-/** RNR NAK: waits for its delay, at the cost of one RNR retry unless those are endless. */
+/** An RNR NAK costs one RNR retry unless those are endless. */
 export function takeRnrNak(
   device: Device,
   qp: QueuePair,
@@ -196,8 +193,8 @@ const NAK_FAULT: Readonly<Record<Exclude<NakCode, "psn-sequence-error">, VendorE
 };
 
 /**
- * A NAK that ends the queue pair: the work that holds `psn` fails, the rest is flushed. Where an answer before it
- * was lost, the requester asks for that one, and never learns its content (§3.3).
+ * The work that holds `psn` fails, and the rest is flushed. An answer lost before it is asked for
+ * and never learnt (§3.3).
  */
 export function takeFatalNak(
   device: Device,
@@ -206,7 +203,7 @@ export function takeFatalNak(
 ): void {
   const work = workOf(qp, nak.psn);
   if (work === undefined) return;
-  // An answer that is refused in the middle is refused as a whole.
+  // An answer refused in the middle is refused as a whole.
   acknowledge(device, qp, psnAdd(work.plan.answered ? work.firstPsn : nak.psn, -1));
   if (qp.requester.work.at(qp.requester.ackCursor) !== work) return;
   failUnacknowledged(device, qp, NAK_FAULT[nak.code]);
@@ -215,14 +212,14 @@ export function takeFatalNak(
 function failUnacknowledged(device: Device, qp: QueuePair, fault: VendorError): void {
   const { requester } = qp;
   const number = requester.ackCursor;
-  // Earlier writes that are received but not known to be persistent will never be reported.
+  // Received earlier writes that are not known to be persistent will never be reported.
   for (let earlier = requester.work.first; earlier < number; earlier++) {
     requester.work.at(earlier)!.failure ??= "flushed";
   }
   failFrom(device, qp, { work: requester.work.at(number), fault });
 }
 
-/** Fails this work and with it the queue pair; without work, persistence has failed (P-30). */
+/** The queue pair fails, too. `work` is undefined where persistence has failed (P-30). */
 function failFrom(
   device: Device,
   qp: QueuePair,
@@ -233,7 +230,6 @@ function failFrom(
   else fail(device, qp, { work, fault });
 }
 
-/** The requester's timer has fired: the end of an RNR wait, or no answer in time. */
 export function requesterTimer(device: Device, qp: QueuePair): void {
   const { requester } = qp;
   if (requester.rnrWaiting) {
@@ -243,7 +239,7 @@ export function requesterTimer(device: Device, qp: QueuePair): void {
     return;
   }
   if (!awaitsAnswer(qp)) return;
-  // Answers were dropped here, for want of a page: the requester asks for them when it has come.
+  // Answers were dropped here for want of a page, and will be asked for when it has come.
   if (isWaiting(device, qp, "response")) return startTimer(device, qp);
   device.counters.timeouts++;
   const work = requester.work.at(requester.ackCursor);
@@ -255,7 +251,7 @@ export function requesterTimer(device: Device, qp: QueuePair): void {
   if (requester.unacknowledged !== requester.issuedEnd) {
     restartFrom(device, qp, requester.unacknowledged);
   }
-  // P-30: asks again for persistence ACKs by sending messages' last packets once more.
+  // P-30: messages' last packets go once more.
   device.counters.persistProbes += beginProbes(qp);
   startTimer(device, qp);
   schedule(device, qp);
@@ -266,7 +262,6 @@ function timeOutFault(device: Device, qp: QueuePair): VendorError {
   const { unacknowledged, issuedEnd, apart } = requester;
   if (unacknowledged === issuedEnd) return "retry-persistence";
   if (unacknowledged !== sqPsn) return "retry-exceeded";
-  // A responder asks once for a missing packet (§3.4), and no other answer has come.
   const isApart = apart !== undefined && (apart.isSure || apart.isAsking);
   if (!isApart) return "retry-exceeded";
   noteApart(device, qp, { ...apart, isSure: true });
@@ -274,8 +269,8 @@ function timeOutFault(device: Device, qp: QueuePair): VendorError {
 }
 
 /**
- * The peer's rq_psn may differ from sq_psn here. Where that is sure, nothing that is sent takes effect there: a
- * note of the run.
+ * The peer's rq_psn differs from sq_psn here: where that is sure, nothing that is sent takes
+ * effect, and the run notes it.
  */
 export function noteApart(device: Device, qp: QueuePair, apart: PsnsApart): void {
   if (qp.requester.apart?.isSure === true) return;
@@ -296,7 +291,7 @@ function isDone(qp: QueuePair, work: OutstandingWqe): boolean {
   return !work.plan.awaitsPersistence || work.persisted || qp.persistCompletion === "reception";
 }
 
-/** Completes work from the oldest on, as far as it is done; after a failure the rest is flushed. */
+/** Completes work in order as far as it is done; after a failure the rest is flushed. */
 export function completeWork(device: Device, qp: QueuePair): void {
   const { requester } = qp;
   for (let work = requester.work.peek(); work !== undefined; work = requester.work.peek()) {
@@ -317,13 +312,13 @@ export function completeWork(device: Device, qp: QueuePair): void {
   checkDrained(device, qp);
 }
 
-/** V-01: a write that is not in memory as it was sent completes with an error, and the queue pair goes on. */
+/** V-01: a failed verification leaves the queue pair in RTS. */
 function verifyFault({ verdict }: OutstandingWqe): VendorError | undefined {
   const isGood = verdict === undefined || verdict.status === VERIFY_STATUS.written;
   return isGood ? undefined : "verify";
 }
 
-/** Everything on the chip completes with WR_FLUSH_ERR, in order. */
+/** Completes all work with WR_FLUSH_ERR. */
 export function flushWork(device: Device, qp: QueuePair): void {
   for (let work = takeOldest(qp); work !== undefined; work = takeOldest(qp)) {
     completeSend(device, qp, { work, fault: work.failure ?? "flushed" });
@@ -336,7 +331,7 @@ function completeSend(
   result: { readonly work: OutstandingWqe; readonly fault: VendorError | undefined },
 ): void {
   const { work, fault } = result;
-  // The firmware's own queue pairs have no completion queue.
+  // A firmware's queue pair has no completion queue.
   if (qp.card !== undefined) return;
   const { wqe, plan, verdict } = work;
   const isDone = fault === undefined || fault === "verify";
@@ -353,7 +348,7 @@ function completeSend(
     wqeIndex: work.index,
     byteCount: plan.localNeed === 0 ? 0 : work.length,
     wqeOpcode: wqe === undefined ? 0 : WQE_OPCODES[wqe.opcode].code,
-    // P-25: the CQE names the persisted message.
+    // P-25.
     psn: persists ? lastPsnOf(work) : 0,
     va: persists ? wqe!.remote!.va : 0n,
     verify: isDone && verdict !== undefined ? encodeVerdict(verdict) : 0,

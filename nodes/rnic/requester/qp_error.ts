@@ -1,5 +1,5 @@
 /**
- * A queue pair that fails: it stops, and all posted work, on the chip or still in the rings, completes with
+ * A queue pair that fails stops, and all posted work, on the chip or in the rings, completes with
  * WR_FLUSH_ERR in order (`rocev2.md` §4.1).
  */
 import { flushWork } from "./completer.ts";
@@ -18,7 +18,6 @@ import { forgetVerified } from "../state/verify_state.ts";
 import type { CompletionQueue } from "../state/queues.ts";
 import { flushReceive, flushReceives } from "../queues/receive_queue.ts";
 
-/** Takes the queue pair to ERR and flushes it. */
 export function enterError(device: Device, qp: QueuePair): void {
   if (qp.state === "err" || qp.state === "reset") return;
   enterState(qp, "err");
@@ -30,7 +29,7 @@ export function enterError(device: Device, qp: QueuePair): void {
   }
   announceState(device, qp);
   stopWork(device, qp);
-  // The oldest receive is that of the message that was coming in.
+  // The oldest receive is the incoming message's.
   const { open, granted } = qp.responder;
   for (const { recv } of takeDeliveries(device, qp)) flushReceive(device, qp, recv);
   if (open?.recv !== undefined) flushReceive(device, qp, open.recv);
@@ -44,15 +43,15 @@ export function enterError(device: Device, qp: QueuePair): void {
   raiseBehind(device, qp.recvCq, { type: "QP_LAST_WQE_REACHED", qpn: qp.qpn });
 }
 
-/** Writes the state to space 1 for the host; a shared receive queue has no state of a queue pair. */
+/** Writes the state into space 1. */
 export function announceState(device: Device, qp: QueuePair): void {
   writeState(device, qp.sqQueue, qp.state);
   if (qp.srq === undefined) writeState(device, qp.rqQueue, qp.state);
 }
 
 /**
- * A send has failed. An RC queue pair goes to ERR; UC and UD go to SQE, where they still receive and from where a
- * program can take them back to RTS (`rocev2.md` §4.1).
+ * RC goes to ERR; UC and UD to SQE, where they still receive and from where a program can take them
+ * back to RTS (`rocev2.md` §4.1).
  */
 export function failSends(device: Device, qp: QueuePair): void {
   if (qp.type === "rc") return enterError(device, qp);
@@ -66,7 +65,6 @@ export function failSends(device: Device, qp: QueuePair): void {
   fetchWork(device, qp);
 }
 
-/** Abandons frames, timers, waiting packets and owed answers. */
 export function stopWork(device: Device, qp: QueuePair): void {
   cancelLine(device, qp.requester.line);
   cancelLine(device, qp.responder.line);
@@ -77,14 +75,14 @@ export function stopWork(device: Device, qp: QueuePair): void {
   qp.rq.waiters.clear();
 }
 
-/** The RNIC cannot read the queue pair's information: a class of errors that no WQE can report. */
+/** The queue pair's information cannot be read: no WQE can report it. */
 export function failFatally(device: Device, qp: QueuePair): void {
   if (qp.state === "err" || qp.state === "reset") return;
   raiseEvent(device, { type: "QP_FATAL", qpn: qp.qpn });
   enterError(device, qp);
 }
 
-/** A full completion queue takes its queue pairs to ERR (`rocev2.md` §4.4, class G). */
+/** The completion queue has overflowed (`rocev2.md` §4.4, class G). */
 export function failQueuePairsOf(device: Device, cq: CompletionQueue): void {
   for (const qp of device.queuePairs.values()) {
     if (qp.sendCq === cq.cqn || qp.recvCq === cq.cqn) failFatally(device, qp);

@@ -1,6 +1,6 @@
 /**
- * Requester: turns work into frames, in order, within window, READ limit and RNR waits (`rocev2.md` §3.2), and
- * begins again after a loss (go-back-N, §3.3).
+ * Requester: turns work into frames within window, READ limit and RNR waits (`rocev2.md` §3.2);
+ * goes back N after a loss (§3.3).
  */
 import type { ExtensionHeader } from "../../../fabric/wire/roce/extension_headers.ts";
 import {
@@ -45,7 +45,6 @@ import { lookAhead, rideAlong } from "../hints/look_ahead.ts";
 import { isWaiting } from "../paging/memory_waits.ts";
 import { mayMiss } from "../state/paging_state.ts";
 
-/** Begins the queue pair's next request frame. @returns whether there was one. */
 export function nextRequestFrame(device: Device, qp: QueuePair): boolean {
   const isBegun = nextInTurn(device, qp);
   if (!isBegun && qp.requester.cpuAcks.length > 0) carryOutAhead(device, qp);
@@ -53,8 +52,8 @@ export function nextRequestFrame(device: Device, qp: QueuePair): boolean {
 }
 
 /**
- * The CPU's acknowledgement of the peer's data (P-26) does not wait behind work that waits for the peer: the peer
- * may wait for this acknowledgement, and both would wait for ever. It still completes in its turn.
+ * The CPU's persistence ACK (P-26) does not wait behind work that waits for the peer, which may
+ * wait for this ACK. It completes in its turn.
  */
 function carryOutAhead(device: Device, qp: QueuePair): void {
   const { cpuAcks } = qp.requester;
@@ -63,16 +62,14 @@ function carryOutAhead(device: Device, qp: QueuePair): void {
   }
 }
 
-/** Carries out, once, work that crosses no wire; its completion comes in its turn. */
 function carryOut(device: Device, qp: QueuePair, work: OutstandingWqe): void {
-  // Go-back-N passes it again (§3.3), and it may have been carried out ahead.
+  // Go-back-N passes it again (§3.3), and it may have been done ahead.
   if (work.carriedOut || work.failure !== undefined) return;
   const fault = performLocal(device, qp, work.wqe!);
   if (fault === undefined) work.carriedOut = true;
   else fail(device, qp, { work, fault });
 }
 
-/** Whether there is work to look at: the card needs the context to tell whether it may be sent. */
 function hasWork({ requester }: QueuePair): boolean {
   const work = requester.work.at(requester.cursor);
   return requester.probes.length > 0 || (work !== undefined && work.failure === undefined);
@@ -85,9 +82,9 @@ function nextInTurn(device: Device, qp: QueuePair): boolean {
   if (hasWork(qp) && !mayBegin(device, qp, "requester")) return false;
   const probe = takeProbe(qp);
   if (probe !== undefined) {
-    // Meanwhile its persistence ACK may have come, or it may have been restarted as a whole.
+    // Its persistence ACK has come, or it was restarted as a whole.
     const index = probe.packets - 1;
-    // A frame whose page is absent counts as lost: the next time-out asks again.
+    // A probe without its page counts as lost: the next time-out asks again.
     if (
       !probe.persisted && probe.acked && hasMemory(device, qp, { work: probe, index, most: 1 })
     ) {
@@ -104,7 +101,7 @@ function nextInTurn(device: Device, qp: QueuePair): boolean {
   }
   if (work.failure !== undefined) return false;
   if (!work.started && !start(device, qp, work)) return false;
-  // A datagram that is too long is not sent and succeeds (C10-93.1.1, `rocev2.md` §3.8).
+  // A datagram that is too long succeeds unsent (C10-93.1.1, `rocev2.md` §3.8).
   const isTooLong = qp.type === "ud" && work.length > device.plan.mtu;
   if (isTooLong) noteTooLong(device, qp, work.length);
   if (work.plan.wire === "none" || isTooLong) {
@@ -123,7 +120,7 @@ function sendNext(device: Device, qp: QueuePair, work: OutstandingWqe): boolean 
   const { requester } = qp;
   if (isHeldByWindow(qp, work)) return false;
   const index = requester.cursorPacket;
-  // Frames of a queue pair whose rate is limited are paced one by one.
+  // A limited rate paces frames one by one.
   const most = device.congestion === undefined ? framesPerRead(device, qp, work) : 1;
   if (!hasMemory(device, qp, { work, index, most })) return false;
   const jobs = [nextFrame(device, qp, work)];
@@ -135,10 +132,6 @@ function sendNext(device: Device, qp: QueuePair, work: OutstandingWqe): boolean 
   return true;
 }
 
-/**
- * Whether the payload of the next `most` packets can be fetched: else the queue pair's requests wait for its
- * memory.
- */
 function hasMemory(
   device: Device,
   qp: QueuePair,
@@ -147,7 +140,7 @@ function hasMemory(
   if (!mayMiss(device.paging)) return true;
   const { work, index, most } = next;
   const { segments, plan } = work;
-  // A READ or an atomic accesses memory by its response alone.
+  // READs and atomics access memory by their responses alone.
   if (segments.length === 0 || (plan.answered && !plan.streams)) return true;
   if (isWaiting(device, qp, "gather")) return false;
   const mtu = mtuOf(device, qp);
@@ -163,17 +156,17 @@ function framesPerRead(device: Device, qp: QueuePair, work: OutstandingWqe): num
     : Math.floor(device.timing.gatherReadBytes / mtuOf(device, qp));
 }
 
-/** Whether the next packet of the work has to wait for acknowledgements, or for credit (§3.2). */
+/** The send window and the credits of §3.2. */
 function isHeldByWindow(qp: QueuePair, work: OutstandingWqe): boolean {
   const { requester } = qp;
   const psn = psnAdd(work.firstPsn, requester.cursorPacket);
   const ahead = psnDistance(requester.unacknowledged, psn);
-  const isRead = work.plan.wire === "read-request";
-  if (qp.type === "rc" && !isRead && ahead >= LIMITS.windowPackets) return true;
+  if (qp.type === "rc" && work.plan.psnsOf === "request" && ahead >= LIMITS.windowPackets) {
+    return true;
+  }
   return requester.cursorPacket === 1 && mustPause(qp, work);
 }
 
-/** Begins the frame at the cursor; behind the last packet of a message the cursor goes to 0 of the next. */
 function nextFrame(device: Device, qp: QueuePair, work: OutstandingWqe): TxFrame {
   const job = beginFrame(device, qp, { work, index: qp.requester.cursorPacket });
   passFrame(qp, work);
@@ -188,7 +181,6 @@ function passOver(device: Device, qp: QueuePair, work: OutstandingWqe): void {
   completeWork(device, qp);
 }
 
-/** Checks work and gives it its PSNs. @returns whether it may go: else it waits, or has failed. */
 function start(device: Device, qp: QueuePair, work: OutstandingWqe): boolean {
   const { requester } = qp;
   if (!rights(qp.state).startsWork) return false;
@@ -198,7 +190,7 @@ function start(device: Device, qp: QueuePair, work: OutstandingWqe): boolean {
     return false;
   }
   if (wqe?.fence === true && requester.unanswered > 0) return false;
-  // LOCAL_INV waits for all work before it, which may use the key (§3.2).
+  // Earlier work may use the key (§3.2).
   if (wqe?.opcode === "local-invalidate" && requester.work.peek() !== work) return false;
   const { maxRdAtomic } = qp.attributes;
   if (plan.takesSlot && requester.slotsTaken >= maxRdAtomic && maxRdAtomic > 0) return false;
@@ -223,10 +215,7 @@ function start(device: Device, qp: QueuePair, work: OutstandingWqe): boolean {
   return true;
 }
 
-/**
- * At most half of all PSNs may be outstanding, else an answer could be taken for an older one (§3.1). A message
- * that needs more than that never fits, any other waits.
- */
+/** At most half of all PSNs may be outstanding (§3.1): larger messages never fit, others wait. */
 function fitsPsnWindow(device: Device, qp: QueuePair, work: OutstandingWqe): boolean {
   const { unacknowledged, nextPsn } = qp.requester;
   if (psnDistance(unacknowledged, nextPsn) + work.packets < PSN_WINDOW) return true;
@@ -234,7 +223,7 @@ function fitsPsnWindow(device: Device, qp: QueuePair, work: OutstandingWqe): boo
   return false;
 }
 
-/** Marks work as failed; its error CQE comes when all work before it has completed. */
+/** The error CQE comes when all earlier work has completed. */
 export function fail(
   device: Device,
   qp: QueuePair,
@@ -275,12 +264,11 @@ function beginFrame(
     epoch: requester.line.epoch,
     row,
     psn,
-    // At the end of a message, on a repeated packet, and now and then in between (§3.2).
     ackReq: qp.type === "rc" &&
       countTowardsAck(qp, last || isRepeat || (index === 0 && mustPause(qp, work))),
-    // Only a packet that takes a receive WQE can be solicited (§3.2): a SEND, a WRITE WITH IMM.
+    // Only packets that take a receive WQE can be solicited (§3.2).
     solicited: last && wqe.solicited && plan.takesRecv === "always",
-    // A READ that goes on asks for the missing part only; all others start at 0 here.
+    // A READ that goes on asks for the missing part only.
     reth: row.headers.includes("reth") ? rethOf(work, offset) : undefined,
     immediate: row.immediate ? wqe.immediate : undefined,
     rare: RARE_HEADERS[row.code]?.(work),
@@ -301,15 +289,13 @@ function beginFrame(
   return job;
 }
 
-/** Header fields of requests, except those that most requests have. */
 const MAKE_HEADERS: {
   readonly [Header in ExtensionHeader]?: (work: OutstandingWqe) => RareHeaders;
 } = {
   ieth: ({ wqe }) => ({ ieth: { rkey: wqe!.immediate } }),
   atomicEth: ({ wqe, plan }) => {
     const { swapAdd, compare } = wqe!.atomic!;
-    const compares = plan.wire === "compare-swap";
-    return { atomicEth: { ...wqe!.remote!, swapAdd, compare: compares ? compare : 0n } };
+    return { atomicEth: { ...wqe!.remote!, swapAdd, compare: plan.compares ? compare : 0n } };
   },
   feth: ({ wqe }) => {
     const { select, placement } = wqe!.flush!;
@@ -319,7 +305,6 @@ const MAKE_HEADERS: {
   coherenceEth: ({ coherence }) => ({ coherenceEth: coherence! }),
 };
 
-/** By opcode: the one of its headers that {@link MAKE_HEADERS} makes, if any. */
 const RARE_HEADERS = Array.from({ length: 256 }, (_, code) => {
   const rare = opcodeRow(code)?.headers.find((header) => MAKE_HEADERS[header] !== undefined);
   return rare && MAKE_HEADERS[rare];
@@ -336,7 +321,7 @@ function mtuOf(device: Device, qp: QueuePair): number {
   return qp.type === "ud" ? device.plan.mtu : qp.attributes.pathMtu;
 }
 
-/** Go-back-N: goes on from `psn`, which is not acknowledged, and abandons frames that have not left (§3.3). */
+/** Goes back to `psn`; frames that have not left are abandoned (§3.3). */
 export function restartFrom(device: Device, qp: QueuePair, psn: number): void {
   // A page may have been missing at the peer (H-22): coming work is announced again.
   if (device.hints !== undefined) announceAgain(device.hints, qp);
@@ -344,7 +329,6 @@ export function restartFrom(device: Device, qp: QueuePair, psn: number): void {
   goBackTo(qp, psn);
 }
 
-/** The frame is on the wire: starts the time-out; an unreliable message is done. */
 export function requestSent(device: Device, qp: QueuePair, job: TxFrame): void {
   const work = job.work!;
   if (device.out.tracing && job.psn === work.firstPsn) {
@@ -360,9 +344,8 @@ export function requestSent(device: Device, qp: QueuePair, job: TxFrame): void {
 }
 
 /**
- * Carries out a WQE that crosses no wire.
- * @returns the error, undefined where it is done. MW_BIND_ERR is the status of every refused memory management
- * operation (ConnectX).
+ * Executes work that crosses no wire. @returns the error; MW_BIND_ERR for every refused memory
+ * management operation (ConnectX).
  */
 function performLocal(device: Device, qp: QueuePair, wqe: SendWqe): VendorError | undefined {
   switch (wqe.opcode) {

@@ -1,4 +1,4 @@
-/** Responses to this requester (`rocev2.md` §3.3): one small function per kind of packet. */
+/** Responses to this requester (`rocev2.md` §3.3). */
 import { parseSyndrome } from "../../../fabric/wire/roce/aeth.ts";
 import { ANSWERS, type RequestOperation } from "../../../fabric/wire/roce/opcode.ts";
 import type { RocePacket } from "../../../fabric/wire/roce/packet.ts";
@@ -58,7 +58,7 @@ function takeAcknowledge(device: Device, qp: QueuePair, packet: RocePacket): voi
   else if (syndrome.kind === "rnr-nak") counters.rnrNaksIn++;
   else counters.naksIn++;
   if (syndrome.kind === "reserved" || !isOutstanding(qp, psn)) {
-    // An ACK of the last acknowledged PSN may still bring new credits (§3.3 "ghost ACK").
+    // "Ghost ACK" (§3.3): may bring new credits.
     if (psn === psnAdd(qp.requester.unacknowledged, -1)) takeCredits(device, qp, packet.aeth!);
     findApart(device, qp, { psn, isAsking: syndrome.kind === "nak" });
     counters.ignoredResponsesIn++;
@@ -77,9 +77,9 @@ function takeAcknowledge(device: Device, qp: QueuePair, packet: RocePacket): voi
 }
 
 /**
- * The peer confirms a PSN that was never sent, or asks for one before the first: its rq_psn may differ from sq_psn
- * here. Or it is a late answer to an earlier connection of this queue pair: such an answer comes once, and before
- * anything is sent again. Once something was acknowledged, such an answer is late.
+ * The peer confirms a PSN that was never sent, or asks for one before the first: its rq_psn may
+ * differ from sq_psn here. A late answer to an earlier connection comes once, before anything is
+ * sent again; once something was acknowledged, any such answer is late.
  */
 function findApart(
   device: Device,
@@ -97,8 +97,8 @@ function findApart(
 }
 
 /**
- * A packet of an answer: a READ's data, an atomic's value, an empty READ response, or the result of a verified
- * write. It must be the next one, else the requester asks for the missing one again.
+ * A READ's data, an atomic's value, an empty READ response, or a verified write's result. Unless it
+ * is the next one, the requester asks for the missing one again.
  */
 function takeAnswer(device: Device, qp: QueuePair, response: Response): void {
   const { packet, row } = response;
@@ -109,7 +109,7 @@ function takeAnswer(device: Device, qp: QueuePair, response: Response): void {
     device.counters.ignoredResponsesIn++;
     return;
   }
-  // Responses come in order, so all packets before it have been received.
+  // All packets before it have been received, as responses come in order.
   if (psnDistance(requester.unacknowledged, work.firstPsn) > 0) {
     acknowledge(device, qp, psnAdd(work.firstPsn, -1));
     if (requester.work.at(requester.ackCursor) !== work) return;
@@ -128,16 +128,15 @@ function takeAnswer(device: Device, qp: QueuePair, response: Response): void {
   placeResponse(device, qp, { work, packet, row });
 }
 
-/** The memory has come that a response waited for: takes the kept responses, or asks for the dropped ones. */
 export function resumeResponses(device: Device, qp: QueuePair): void {
   const [first, ...rest] = takeKept(device, qp);
   if (first === undefined) return askForDropped(device, qp);
-  // It was counted when it came.
+  // The first response was counted when it came.
   takeAnswer(device, qp, first);
   for (const response of rest) receiveResponse(device, qp, response);
 }
 
-/** V-01: the one answer to a verified write, which has the PSN of its last packet. */
+/** A verdict has the PSN of the write's last packet (V-01). */
 function takeVerdict(
   device: Device,
   qp: QueuePair,
@@ -168,9 +167,9 @@ function placeResponse(
   response: Response & { readonly work: OutstandingWqe },
 ): void {
   const { work, packet } = response;
-  const isRead = work.plan.wire === "read-request";
-  const offset = isRead ? work.responses * qp.attributes.pathMtu : 0;
-  const expected = isRead ? Math.min(qp.attributes.pathMtu, work.length - offset) : 0;
+  const isData = work.plan.psnsOf === "answer";
+  const offset = isData ? work.responses * qp.attributes.pathMtu : 0;
+  const expected = isData ? Math.min(qp.attributes.pathMtu, work.length - offset) : 0;
   if (packet.payload.length !== expected) {
     return fail(device, qp, { work, fault: "response-length" });
   }

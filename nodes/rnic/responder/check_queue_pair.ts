@@ -1,4 +1,4 @@
-/** Checks of a packet against the queue pair that it is for (`rocev2.md` §3.4, steps 2 to 5). */
+/** Checks of a packet against its queue pair (`rocev2.md` §3.4, steps 2 to 5). */
 import { ACCESS } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { OpcodeRow } from "../../../fabric/wire/roce/opcode.ts";
 import type { RocePacket } from "../../../fabric/wire/roce/packet.ts";
@@ -7,7 +7,10 @@ import { rights } from "../state/life_cycle.ts";
 import { operationOf } from "./operations.ts";
 import { permits, type QueuePair } from "../state/queue_pair.ts";
 
-/** Service, state, capability, peer, partition: in this order. @returns why it is dropped, if it is. */
+/**
+ * Checks service, state, capability, peer, partition, in this order. @returns why the packet is
+ * dropped.
+ */
 export function checkQueuePair(
   qp: QueuePair,
   { packet, row }: { readonly packet: RocePacket; readonly row: OpcodeRow },
@@ -15,9 +18,9 @@ export function checkQueuePair(
   if (row.service !== qp.type) return "wrong-service";
   const { takesRequests, takesResponses } = rights(qp.state);
   if (!(row.direction === "response" ? takesResponses : takesRequests)) return "wrong-state";
-  // The manufacturer's operations are agreed on out of band, each for itself; a queue pair that has not agreed does
-  // not know them (§2.3: a standard card drops them in silence). The firmware's queue pairs take the messages of
-  // their class alone, and no other queue pair takes those.
+  // The manufacturer's operations are agreed on out of band, each for itself; other queue pairs
+  // drop them in silence (§2.3). Messages of a class are for the firmware's queue pairs of that
+  // class alone.
   if (qp.card !== undefined) {
     if (row.direction === "request" && row.operation !== qp.card) return "vendor-operation";
   } else if (row.vendor && row.direction === "request" && row.operation !== "hint") {
@@ -25,6 +28,6 @@ export function checkQueuePair(
     if (right === undefined || !permits(qp, ACCESS[right])) return "vendor-operation";
   }
   if (qp.type !== "ud" && packet.sourceAddress !== qp.path.address) return "wrong-peer";
-  // The only partition is the default one, of which every port is a full member.
+  // Every port is a full member of the one, default, partition.
   return (packet.bth.pKey & 0x7fff) === 0x7fff ? undefined : "p-key";
 }

@@ -1,6 +1,6 @@
 /**
- * UD receive: Q_Key, a receive WQE, the 40-byte GRH area with the IPv4 header in its last 20 bytes, or with
- * RoCEv1's GRH, then the payload (`rocev2.md` §3.8). A datagram is never answered.
+ * UD receive: Q_Key, a receive WQE, the 40-byte GRH area (IPv4 header in its last 20 bytes, or
+ * RoCEv1's GRH), the payload (`rocev2.md` §3.8). A datagram is never answered.
  */
 import { ETHERNET_BYTES } from "../../../fabric/wire/roce/ethernet.ts";
 import { GRH_BYTES, grhAt } from "../../../fabric/wire/roce/grh.ts";
@@ -19,14 +19,14 @@ import { dropInSilence } from "./silent_loss.ts";
 import { findMemory } from "./memory_gate.ts";
 import { placePayload, receiveFault, recvSegments } from "../dma/place_payload.ts";
 
-/** Why a datagram is dropped; undefined where it is taken. */
+/** @returns undefined where the datagram is taken. */
 export function refuseDatagram(
   device: Device,
   qp: QueuePair,
   { packet, row }: RequestIn,
 ): DropReason | undefined {
   if (packet.deth!.qKey !== qKeyOf(qp)) return "q-key";
-  // The sender is no port of this rack: those have one MTU, and do not send longer datagrams (§3.8).
+  // The sender is not of this rack, whose ports have one MTU and send no longer datagrams (§3.8).
   const fits = payloadFits(row, { bytes: packet.payload.length, pathMtu: device.plan.mtu });
   return fits ? undefined : "bad-length";
 }
@@ -36,7 +36,6 @@ function qKeyText(qp: QueuePair, { packet }: RequestIn): string {
   return `its Q_Key is ${found}, that of the queue pair ${expected}`;
 }
 
-/** Drops a datagram for the reason of {@link refuseDatagram}. */
 export function dropDatagram(
   device: Device,
   qp: QueuePair,
@@ -61,7 +60,6 @@ function dropTooLong(
   dropInSilence(device, input, { reason: "recv-too-small", qp, why });
 }
 
-/** Takes the datagram whose turn it is, once it has a receive WQE. */
 export function takeDatagram(device: Device, qp: QueuePair, input: RequestIn): void {
   const { responder } = qp;
   if (!rights(qp.state).takesRequests) return;
@@ -73,17 +71,17 @@ export function takeDatagram(device: Device, qp: QueuePair, input: RequestIn): v
   const { packet, head } = input;
   const segments = recvSegments(device, qp, recv);
   if (segments === undefined) {
-    // Memory that a key does not grant is the queue pair's own fault (class A): it ends in ERR.
+    // Class A: memory that a key does not grant is the queue pair's own fault.
     takeReceive(qp);
     failReceive(device, qp, { recv, fault: receiveFault(device, qp, recv) });
     return enterError(device, qp);
   }
-  // The receive WQE stays for the next datagram (`rocev2.md` §7.5, test 79).
+  // The receive WQE stays for the next one (`rocev2.md` §7.5, test 79).
   const byteCount = GRH_BYTES + packet.payload.length;
   const room = bytesOf(segments);
   if (room < byteCount) return dropTooLong(device, qp, { input, room });
   const memory = findMemory(device, qp, input);
-  // The receive WQE stays for the next datagram, when the page may be there.
+  // A later datagram may find the page.
   if (memory === "fault") return dropInSilence(device, input, { reason: "page-fault", qp });
   if (memory === "miss") return;
   takeReceive(qp);

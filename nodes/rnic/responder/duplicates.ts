@@ -1,6 +1,6 @@
 /**
- * Requests from the past (`rocev2.md` §3.5): acknowledged, or answered from the responder's records. A READ is
- * executed again, on the memory of now.
+ * Requests from the past (`rocev2.md` §3.5): acknowledged, or answered from the responder's
+ * records. A READ is executed again.
  */
 import { ACK_SYNDROME } from "../../../fabric/wire/roce/aeth.ts";
 import type { Device } from "../state/device.ts";
@@ -16,14 +16,13 @@ import { namedRegion } from "../dma/memory_region.ts";
 import { duplicateOfPersistent } from "../persistence/pm_module.ts";
 import { answer, answerRead } from "../answers/answers.ts";
 
-/** A duplicate of a SEND's packet: acknowledges the packets that have come. */
 export function repeatSend(device: Device, qp: QueuePair, { packet }: RequestIn): boolean {
   const psn = newestToConfirm(qp, packet.bth.psn);
   answer(device, qp, { psn, syndrome: ACK_SYNDROME, readyAt: device.stageAt });
   return true;
 }
 
-/** A duplicate of a WRITE's packet: acknowledged twice where it is persistent (P-30). */
+/** A persistent WRITE is acknowledged twice (P-30). */
 export function repeatWrite(device: Device, qp: QueuePair, input: RequestIn): boolean {
   repeatSend(device, qp, input);
   duplicateOfPersistent(device, qp, input.packet.bth.psn);
@@ -31,9 +30,9 @@ export function repeatWrite(device: Device, qp: QueuePair, input: RequestIn): bo
 }
 
 /**
- * The PSN that the ACK of a duplicate confirms (§3.5): all that has come, but nothing from the first answer on that
- * is later than the duplicate and has left. The requester has gone back over that answer, too, and asks for it
- * next; an ACK that passes it would make the requester go back once more.
+ * The PSN that a duplicate's ACK confirms (§3.5): all that has come, up to the first answer that is
+ * later than the duplicate and has left. The requester has gone back over that answer, too, and
+ * asks for it next; an ACK that passes it would make it go back once more.
  */
 function newestToConfirm({ responder }: QueuePair, duplicate: number): number {
   const { expectedPsn, resources, persists } = responder;
@@ -42,7 +41,7 @@ function newestToConfirm({ responder }: QueuePair, duplicate: number): number {
     if (psnDistance(duplicate, psn) > 0 && psnDistance(psn, first) > 0) first = psn;
   };
   for (const { psn } of resources) take(psn);
-  // FLUSHes have no slot: the PM module's records remember them.
+  // FLUSHes have no slot, but records.
   for (let number = persists.end - 1; number >= persists.first; number--) {
     const { service, lastPsn } = persists.at(number)!;
     if (psnDistance(duplicate, lastPsn) <= 0) break;
@@ -51,7 +50,6 @@ function newestToConfirm({ responder }: QueuePair, duplicate: number): number {
   return psnAdd(isOwed(responder, first) ? expectedPsn : first, -1);
 }
 
-/** Whether the first answer to the request with this PSN has not left. */
 function isOwed({ responses }: Responder, psn: number): boolean {
   for (let number = responses.first; number < responses.end; number++) {
     const response = responses.at(number)!;
@@ -61,8 +59,8 @@ function isOwed({ responses }: Responder, psn: number): boolean {
 }
 
 /**
- * A duplicate of a READ, whole or from the middle on: reads the memory of now, within its range.
- * @returns false where its slot is recycled or it asks for something else: the packet is dropped.
+ * A READ is repeated whole or from the middle on, within its range. @returns false where its slot
+ * is recycled or it asks for something else: it is dropped.
  */
 export function repeatRead(device: Device, qp: QueuePair, input: RequestIn): boolean {
   const { packet } = input;

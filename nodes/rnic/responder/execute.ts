@@ -1,4 +1,3 @@
-/** Effects of request packets that have passed their checks: DMA writes, CQEs, answers. */
 import { NAK_SYNDROMES } from "../../../fabric/wire/roce/aeth.ts";
 import type { Device } from "../state/device.ts";
 import {
@@ -29,14 +28,13 @@ import { bytesOf } from "../state/memory.ts";
 import { placePayload, receiveFault, recvSegments } from "../dma/place_payload.ts";
 import { invalidateKey } from "../dma/memory_window.ts";
 
-/** A WRITE packet: data to memory; at the end the ACK, and persistence where it is wanted. */
 export function executeWrite(device: Device, qp: QueuePair, input: RequestIn): Verdict | undefined {
   const { packet } = input;
   const opened = isFirst(input.row) ? openWrite(device, qp, input) : qp.responder.open!;
   if (typeof opened !== "object") return opened;
   if (!isLive(opened.segments)) return NAK_SYNDROMES["remote-access-error"];
-  // Nothing between here and memory checks the data (V-08), so the faults of a verified write's buffer strike in
-  // one place.
+  // Nothing between here and memory checks the data (V-08): the buffer's faults strike in one
+  // place.
   const data = flipped(device, "checked", flipped(device, "buffer", packet.payload));
   const { segments, received: offset } = opened;
   const of = { qp, psn: packet.bth.psn, inbound: true };
@@ -58,11 +56,11 @@ export function executeWrite(device: Device, qp: QueuePair, input: RequestIn): V
 function openWrite(device: Device, qp: QueuePair, input: RequestIn): OpenMessage | Verdict {
   const { packet, row } = input;
   const { va, rkey, length } = packet.reth!;
-  // Without data the card does not check key and address, but the region still decides (P-22).
+  // Key and address are not checked without data, but the region decides (P-22).
   const granted = namedRegion(device, qp, input);
   if (isVerdict(granted)) return granted;
-  // P-21: the opcode asks for what only persistent memory can give. P-22 refuses such a region at its registration;
-  // here the card knows it by the key, and refuses it as a right that the region lacks.
+  // P-21: only persistent memory keeps the opcode's promise: a right that the region lacks. P-22
+  // refuses such a region when it is registered.
   if (row.persistence && granted?.persistent === false) {
     return NAK_SYNDROMES["remote-access-error"];
   }
@@ -77,13 +75,12 @@ function openWrite(device: Device, qp: QueuePair, input: RequestIn): OpenMessage
     segments: granted === undefined ? [] : [{ region: granted, va: start, length }],
     length,
     recv: undefined,
-    // UC does not acknowledge persistence.
     persist: qp.type === "rc" && wantsPersistence(row, region),
     received: 0,
   };
 }
 
-/** WRITE WITH IMM consumes a receive WQE, whose memory it ignores (§3.4). */
+/** The receive WQE's memory is ignored (§3.4). */
 function completeImmediate(
   device: Device,
   qp: QueuePair,
@@ -94,7 +91,6 @@ function completeImmediate(
   completeReceive(device, qp, { recv, input, byteCount: length, opcode: "recv-write-immediate" });
 }
 
-/** A SEND packet: data to the receive WQE's memory; at the end its CQE and the ACK. */
 export function executeSend(device: Device, qp: QueuePair, input: RequestIn): Verdict | undefined {
   const { packet, row } = input;
   const opened = isFirst(input.row) ? openSend(device, qp, input) : qp.responder.open!;
@@ -129,7 +125,6 @@ export function executeSend(device: Device, qp: QueuePair, input: RequestIn): Ve
     opcode: row.immediate ? "recv-immediate" : row.invalidate ? "recv-invalidate" : "recv",
   });
   acknowledgePacket(device, qp, { input, readyAt });
-  // Waiters behind this receive go on.
   serveReceives(device, qp);
   return undefined;
 }
@@ -155,7 +150,7 @@ function openSend(device: Device, qp: QueuePair, input: RequestIn): OpenMessage 
   };
 }
 
-/** A READ request: takes as many PSNs as its response has packets, and is answered in its turn. */
+/** The READ takes its response's PSNs, and is answered in its turn. */
 export function executeRead(device: Device, qp: QueuePair, input: RequestIn): Verdict | undefined {
   const { psn } = input.packet.bth;
   const { va, rkey, length } = input.packet.reth!;

@@ -1,7 +1,8 @@
 /**
- * The memory of a request packet, looked at behind all other checks: where its translation is not on the chip the
- * packet waits for it; where a page is absent, the card's rule (`pageFault`) decides.
- *  [choice] An RC responder answers with an RNR NAK, a READ too; a requester has no such means and drops responses, to ask for them again (`requester/cold_responses.ts`); dropping the request and pausing are the two other ways. Fukuoka et al., ISPASS 2021, and Lesokhin et al., ASPLOS'17, treat this question; only their abstracts could be opened, so the model does not claim to follow them.
+ * Memory of request packets, looked at behind all other checks: where its translation is not on the chip the packet
+ * waits; where a page is absent, the card's rule (`pageFault`) decides.
+ *
+ * [choice] An RC responder answers with an RNR NAK, a READ too; a requester drops responses, to ask for them again (`requester/cold_responses.ts`); dropping the request and pausing are the two other ways. Fukuoka et al., ISPASS 2021, and Lesokhin et al., ASPLOS'17, treat this question; the model does not claim to follow them, as only their abstracts were read.
  */
 import { rnrSyndrome } from "../../../fabric/wire/roce/aeth.ts";
 import { answer } from "../answers/answers.ts";
@@ -14,7 +15,7 @@ import { stall } from "../state/responder_changes.ts";
 import type { RequestIn } from "../state/responder_state.ts";
 import { rowOf } from "./operations.ts";
 
-/** Whether an RC request packet may be executed now: else it waits, or was refused. */
+/** For RC: false where the packet waits, or was refused. */
 export function mayExecute(device: Device, qp: QueuePair, input: RequestIn): boolean {
   if (!mayMiss(device.paging)) return true;
   const access = rowOf(input).memory(device, qp, input);
@@ -34,8 +35,8 @@ export function mayExecute(device: Device, qp: QueuePair, input: RequestIn): boo
 }
 
 /**
- * The same for services without acknowledgements.
- * @returns `miss` where the packet waits; `fault` where its page is absent, so that it is lost.
+ * For services without acknowledgements. @returns `miss` where the packet waits; `fault` where its
+ * page is absent, so that it is lost.
  */
 export function findMemory(
   device: Device,
@@ -71,7 +72,7 @@ function takeFault(
     beginWait(device, { kind: "request", qp, ...fault });
     return;
   }
-  // Packets behind it are dropped in silence: their PSNs are ahead of the expected one.
+  // Later packets are ahead of the expected PSN, so they are dropped in silence.
   qp.responder.gapNaked = true;
   if (pageFault === "drop" && input.operation.takesRecv !== "first") {
     paging.counters.pageFaultDrops++;
@@ -87,7 +88,6 @@ function takeFault(
   });
 }
 
-/** The request that was refused for a page has come again, and has its memory. */
 function endRefusal({ paging, now }: Device, { slot, life }: QueuePair): void {
   const refused = paging.refusedSince.get(slot);
   if (refused === undefined) return;

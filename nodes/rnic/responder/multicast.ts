@@ -1,6 +1,6 @@
 /**
- * Multicast groups (`rocev2.md` §3.8): which UD queue pairs want which groups, a copy of a group's
- * datagram for each of them, and the reports by which the switches learn of it (IGMP).
+ * Multicast groups (`rocev2.md` §3.8): a copy of each datagram per attached UD queue pair, and IGMP
+ * reports for the switches.
  */
 import { PORTS } from "../../../fabric/node.ts";
 import { MULTICAST_QPN } from "../../../fabric/wire/roce/bth.ts";
@@ -21,7 +21,6 @@ import { type Device, drop } from "../state/device.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import type { PacketIn } from "../state/responder_state.ts";
 
-/** Gives a copy of a group's frame to each attached queue pair whose checks it passes. */
 export function receiveGroup(device: Device, input: PacketIn): void {
   const { packet } = input;
   const group = packet.destinationAddress;
@@ -48,9 +47,9 @@ function deliver(device: Device, members: readonly QueuePair[], input: PacketIn)
 }
 
 /**
- * Delivers a datagram that a queue pair sent to a group to all attached queue pairs of this port, itself included
- * (github.com/linux-rdma/rdma-core/pull/1102; IBV_QP_CREATE_BLOCK_SELF_MCAST_LB, which would prevent it, is not
- * modelled). The network never brings it back. Hints are for other cards.
+ * All attached queue pairs of this port get the datagram, its sender included
+ * (github.com/linux-rdma/rdma-core/pull/1102; IBV_QP_CREATE_BLOCK_SELF_MCAST_LB is not modelled).
+ * The network never brings it back. Hints are for other cards.
  */
 export function loopBack(device: Device, sender: QueuePair, input: PacketIn): void {
   const members = device.multicast.get(input.packet.destinationAddress) ?? [];
@@ -63,15 +62,14 @@ export function loopBack(device: Device, sender: QueuePair, input: PacketIn): vo
   device.stageAt = stageAt;
 }
 
-/** Reports all groups again: the cable is up, and the switch behind it may have forgotten them. */
+/** The cable is up again; the switch behind it may have forgotten the groups. */
 export function reportAll(device: Device): void {
   report(device, Array.from(device.multicast.keys(), (group) => ({ group, member: true })));
 }
 
 /**
- * Sends membership reports, as often as each must be sent, between the frames that wait. RoCEv1 has none (Linux
- * reports the groups of RoCEv2 alone: `cma_iboe_join_multicast`), and no subnet manager to ask: switches flood its
- * groups, and each port filters for its own.
+ * Reports leave as often as each must be sent, between waiting frames. RoCEv1 has none (Linux:
+ * `cma_iboe_join_multicast`) and no subnet manager: switches flood its groups, each port filters.
  */
 export function report(device: Device, changes: readonly MembershipChange[]): void {
   const { plan, transmitter, counters, timing } = device;

@@ -10,6 +10,7 @@ import {
   OPCODE_ROWS,
   type OpcodeRow,
   type RequestOperation,
+  takesSlot,
 } from "../../../fabric/wire/roce/opcode.ts";
 import type { MemoryAccess } from "../paging/access.ts";
 import type { Device } from "../state/device.ts";
@@ -19,7 +20,7 @@ import type { RequestIn, Verdict } from "../state/responder_state.ts";
 import { executeCardMessage } from "../coherence/receive_message.ts";
 import { executeFlush, needOfFlush, repeatFlush } from "../persistence/flush_operation.ts";
 import { executeWriteVerify, repeatVerified } from "../verify/write_verify.ts";
-import { executeAtomic, repeatAtomic } from "./atomic.ts";
+import { ATOMIC_WRITE, COMPARE_SWAP, executeAtomic, FETCH_ADD, repeatAtomic } from "./atomic.ts";
 import { repeatRead, repeatSend, repeatWrite } from "./duplicates.ts";
 import { executeRead, executeSend, executeWrite } from "./execute.ts";
 import {
@@ -43,17 +44,17 @@ export interface OperationRow extends OperationFacts {
 }
 
 /** Columns that the name does not determine. */
-type Given = Omit<OperationRow, "name" | "answer">;
+type Given = Omit<OperationRow, "name" | "answer" | "takesSlot">;
 
 /** Values of the columns that a row does not name. */
 const PLAIN = {
   need: 0,
   vendorRight: undefined,
-  takesSlot: false,
   takesRecv: "never",
   order: "at-once",
   length: "any",
   invalid: undefined,
+  atomic: undefined,
   counter: undefined,
   memory: () => undefined,
 } as const satisfies Omit<Given, "execute" | "repeat">;
@@ -61,7 +62,6 @@ const PLAIN = {
 const ATOMIC: Given = {
   ...PLAIN,
   need: ACCESS.remoteAtomic,
-  takesSlot: true,
   order: "in-turn",
   invalid: "the alignment",
   counter: "atomicsExecuted",
@@ -95,16 +95,19 @@ const ROWS: Readonly<Record<RequestOperation, Given>> = {
   "read-request": {
     ...PLAIN,
     need: ACCESS.remoteRead,
-    takesSlot: true,
     order: "in-turn",
     memory: memoryOfRead,
     execute: executeRead,
     repeat: repeatRead,
   },
-  "compare-swap": ATOMIC,
-  "fetch-add": ATOMIC,
-  "atomic-write": { ...ATOMIC, need: ACCESS.remoteWrite, length: "word" },
-  // As in rxe, it takes no slot: the PM module's records remember it.
+  "compare-swap": { ...ATOMIC, atomic: COMPARE_SWAP },
+  "fetch-add": { ...ATOMIC, atomic: FETCH_ADD },
+  "atomic-write": {
+    ...ATOMIC,
+    need: ACCESS.remoteWrite,
+    length: "word",
+    atomic: ATOMIC_WRITE,
+  },
   "flush": {
     ...PLAIN,
     need: needOfFlush,
@@ -116,7 +119,6 @@ const ROWS: Readonly<Record<RequestOperation, Given>> = {
     ...PLAIN,
     need: ACCESS.remoteWrite,
     vendorRight: "remoteWriteVerify",
-    takesSlot: true,
     order: "checked",
     length: "announced",
     invalid: "the verification",
@@ -133,7 +135,8 @@ const ROWS: Readonly<Record<RequestOperation, Given>> = {
 export const OPERATIONS = Object.fromEntries(
   Object.entries(ROWS).map(([name, given]) => {
     const operation = name as RequestOperation;
-    return [name, { name: operation, answer: ANSWERS[operation], ...given }];
+    const answer = ANSWERS[operation];
+    return [name, { name: operation, answer, takesSlot: takesSlot(operation), ...given }];
   }),
 ) as Readonly<Record<RequestOperation, OperationRow>>;
 

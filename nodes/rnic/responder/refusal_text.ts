@@ -1,6 +1,6 @@
 /**
- * Why a responder refused a request, in words, for its own side: the wire carries the NAK's syndrome alone
- * (`rocev2.md` §1.4). The card's report of the refusal and its line of the ladder carry this text.
+ * Refusals in words, for the responder's own report and ladder: the wire carries the syndrome alone
+ * (`rocev2.md` §1.4).
  */
 import { NAK_SYNDROMES } from "../../../fabric/wire/roce/aeth.ts";
 import { ATOMIC_BYTES } from "../../../fabric/wire/roce/atomic_eth.ts";
@@ -14,7 +14,6 @@ import type { OpenMessage, RecvWqe, RequestIn } from "../state/responder_state.t
 import type { Region } from "../state/memory.ts";
 import { findRegion, refusedBy } from "../dma/memory_region.ts";
 
-/** The responder's check that has refused. */
 export type Check = "sequence" | "permission" | "length" | "execution";
 
 export interface Refusal {
@@ -46,7 +45,7 @@ function reasonOf(device: Device, qp: QueuePair, refusal: Refusal): string {
 function requestText({ input: { row, packet }, open }: Refusal): string {
   const { reth, atomicEth } = packet;
   const place = atomicEth ?? reth;
-  // A packet behind a message's first one has no address of its own.
+  // Only a message's first packet has an address.
   if (place === undefined) {
     const of = open === undefined ? "" : ` of a message of ${open.length} B`;
     return `${row.name} with ${packet.payload.length} B${of}`;

@@ -1,7 +1,4 @@
-/**
- * The host memory that a request's packet accesses, by operation: the column `memory` of `operations.ts`. Undefined
- * where there is none, or where the checks of its effect refuse the access.
- */
+/** The column `memory` of `operations.ts`: host memory that a packet accesses. */
 import { ATOMIC_BYTES } from "../../../fabric/wire/roce/atomic_eth.ts";
 import { GRH_BYTES } from "../../../fabric/wire/roce/grh.ts";
 import { remoteRegion } from "../dma/memory_region.ts";
@@ -14,7 +11,6 @@ import { isFirst, isLast } from "../state/psn.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import { isVerdict, type RequestIn } from "../state/responder_state.ts";
 
-/** Of an atomic: its word. */
 export function memoryOfAtomic(
   device: Device,
   qp: QueuePair,
@@ -28,7 +24,7 @@ export function memoryOfAtomic(
   return { ...word, offset: 0, length: ATOMIC_BYTES, write: true };
 }
 
-/** Of a READ: the first packet of its answer; the rest is to be fetched ahead. */
+/** The READ's first response packet; the rest is fetched ahead. */
 export function memoryOfRead(
   device: Device,
   qp: QueuePair,
@@ -58,7 +54,6 @@ function rangeOf(
   return isVerdict(region) ? undefined : segmentOf(region, { va, length });
 }
 
-/** Of a WRITE: the packet's part of the memory that its RETH names. */
 export function memoryOfWrite(
   device: Device,
   qp: QueuePair,
@@ -73,7 +68,7 @@ export function memoryOfWrite(
   return { segments, offset, length, write: true, ahead: true };
 }
 
-/** Of a verified write: data that is checked first goes to memory behind its last packet, all of it (V-02). */
+/** Checked data goes to memory behind the last packet, all of it (V-02). */
 export function memoryOfVerified(
   device: Device,
   qp: QueuePair,
@@ -89,7 +84,6 @@ function wholeMessage(device: Device, qp: QueuePair, input: RequestIn): MemoryAc
   return { segments, offset: 0, length: bytesOf(segments), write: true };
 }
 
-/** Of a SEND: the RECV's memory, in which a datagram has its place behind the GRH area. */
 export function memoryOfSend(
   device: Device,
   qp: QueuePair,

@@ -1,7 +1,6 @@
 /**
- * Responder: checks request packets of an RC queue pair step by step in the order of `rocev2.md` §3.4. A check is a
- * small function that answers "go on" (undefined) or a verdict; only {@link takeRequest} acts on verdicts. All
- * differences between operations are in their rows (`operations.ts`).
+ * Responder: checks request packets of RC in the order of `rocev2.md` §3.4. A check answers "go on"
+ * (undefined) or a verdict; only {@link takeRequest} acts on verdicts.
  */
 import { NAK_SYNDROMES } from "../../../fabric/wire/roce/aeth.ts";
 import { ATOMIC_BYTES } from "../../../fabric/wire/roce/atomic_eth.ts";
@@ -20,7 +19,6 @@ import { mayExecute } from "./memory_gate.ts";
 import { rowOf } from "./operations.ts";
 import { type Check, refusalText } from "./refusal_text.ts";
 
-/** Takes the packet whose turn it is: PSN first, then the checks, then the effect. */
 export function takeRequest(device: Device, qp: QueuePair, input: RequestIn): void {
   const { responder } = qp;
   if (responder.failing || !rights(qp.state).takesRequests) return;
@@ -31,7 +29,7 @@ export function takeRequest(device: Device, qp: QueuePair, input: RequestIn): vo
   takeExpected(qp);
   if (mustWait(qp, input)) return stall(qp, input, "atomic");
   if (needsRecv(input) && responder.granted === undefined) {
-    // Cheap faults are found before a receive WQE is asked for; the others once it has come.
+    // Cheap faults are found before a receive WQE is asked for.
     const found = checkSequence(qp, input) ?? checkPermission(qp, input);
     if (found !== undefined) return refuse(device, qp, input, found);
     stall(qp, input, "recv");
@@ -47,7 +45,7 @@ export function takeRequest(device: Device, qp: QueuePair, input: RequestIn): vo
   refuse(device, qp, input, { check: "execution", verdict, open, granted });
 }
 
-/** Asks for packets that were dropped behind one whose NAK was withdrawn, unless they have come again. */
+/** Packets dropped behind one whose NAK was withdrawn, unless they have come again. */
 function requestDropped(device: Device, qp: QueuePair): void {
   const { lastDropped, expectedPsn, pendingNak } = qp.responder;
   if (lastDropped === undefined || pendingNak !== undefined) return;
@@ -55,7 +53,6 @@ function requestDropped(device: Device, qp: QueuePair): void {
   if (psnDistance(expectedPsn, lastDropped) >= 0) requestGap(device, qp, lastDropped);
 }
 
-/** Whether something before it has to take effect first (§3.7). */
 function mustWait({ responder }: QueuePair, { operation: { order }, packet }: RequestIn): boolean {
   // The order of answers holds it back anyway.
   if (order === "in-turn") return false;
@@ -65,7 +62,7 @@ function mustWait({ responder }: QueuePair, { operation: { order }, packet }: Re
   return responder.placing > 0 && !isChecked;
 }
 
-/** One NAK per gap, then silence until the expected packet comes (§3.4). */
+/** One NAK per gap, then silence (§3.4). */
 function sequenceError(device: Device, qp: QueuePair, psn: number): void {
   const { responder } = qp;
   drop(device, "psn-ahead");
@@ -82,11 +79,10 @@ export function requestGap(device: Device, qp: QueuePair, psn: number): void {
   answer(device, qp, { psn: qp.responder.expectedPsn, syndrome, readyAt: device.stageAt });
 }
 
-/** A refusal: the NAK, and the check that found it, for {@link refusalText}. */
 interface Fault {
   readonly check: Check;
   readonly verdict: Verdict;
-  /** Both as they were before the effect. */
+  /** Both are as they were before the effect. */
   readonly open?: OpenMessage | undefined;
   readonly granted?: RecvWqe | undefined;
 }
@@ -105,7 +101,6 @@ const OUT_OF_SEQUENCE: Fault = { check: "sequence", verdict: INVALID };
 const NOT_PERMITTED: Fault = { check: "permission", verdict: INVALID };
 const WRONG_LENGTH: Fault = { check: "length", verdict: INVALID };
 
-/** MIDDLE and LAST only inside a message of their kind, nothing else inside one. */
 function checkSequence(qp: QueuePair, { row, operation }: RequestIn): Fault | undefined {
   const { open } = qp.responder;
   const continues = !isFirst(row);
@@ -117,13 +112,13 @@ function checkSequence(qp: QueuePair, { row, operation }: RequestIn): Fault | un
 function checkPermission(qp: QueuePair, input: RequestIn): Fault | undefined {
   const need = needOf(input);
   if (need === undefined || !permits(qp, need)) return NOT_PERMITTED;
-  // A message has its slot from its first packet on: no other request comes between.
+  // A message has its slot from its first packet on.
   return input.operation.takesSlot && isFirst(input.row) && !hasSlot(qp)
     ? NOT_PERMITTED
     : undefined;
 }
 
-/** Refuses a requester that has more outstanding than it was granted (§3.4, hardware's way). */
+/** A requester that exceeds its grant is refused as by hardware (§3.4). */
 function hasSlot({ responder, attributes }: QueuePair): boolean {
   const { responses } = responder;
   let taken = 0;
@@ -135,7 +130,6 @@ function hasSlot({ responder, attributes }: QueuePair): boolean {
   return taken < attributes.maxDestRdAtomic;
 }
 
-/** Checks the payload against opcode and path MTU, and the announced length against the operation's rule. */
 export function checkLength(
   qp: QueuePair,
   { row, packet, operation }: RequestIn,
@@ -159,17 +153,16 @@ export function checkLength(
   }
 }
 
-/** A duplicate (§3.5): acknowledged or answered again; of all operations only a READ is executed again. */
+/** §3.5: acknowledged or answered again; only a READ is executed again. */
 function takeDuplicate(device: Device, qp: QueuePair, input: RequestIn): void {
   device.counters.duplicatesIn++;
   const { answer, repeat } = rowOf(input);
   const isFull = qp.responder.responses.length >= LIMITS.waitingReads;
-  // An ACK takes no room: it is merged into one that waits.
+  // An ACK takes no room, as it is merged.
   const isAnswered = (answer === "acknowledge" || !isFull) && repeat(device, qp, input);
   if (!isAnswered) drop(device, "stale-duplicate");
 }
 
-/** Whether the packet takes a receive WQE. */
 export function needsRecv({ row, operation }: RequestIn): boolean {
   const { takesRecv } = operation;
   return takesRecv === "first" ? isFirst(row) : takesRecv === "immediate" && row.immediate;

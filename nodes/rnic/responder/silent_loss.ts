@@ -1,7 +1,7 @@
 /**
- * Losses of UC and UD, of which the sender does not hear: its request succeeds (`rocev2.md` §3.8), as the standard
- * demands; the first of each kind is a note of the run, which `rack why` shows, too. So is a frame that finds the
- * receive buffer full.
+ * Losses of UC and UD, of which the sender does not hear, as its request succeeds (`rocev2.md`
+ * §3.8); the first of each kind is a note of the run, which `rack why` shows. So is a frame that
+ * finds the receive buffer full.
  */
 import { formatAddress } from "../../../fabric/trace/describe.ts";
 import type { Frame } from "../../../fabric/node.ts";
@@ -13,7 +13,6 @@ import { type Device, drop, noteLoss } from "../state/device.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import type { PacketIn } from "../state/responder_state.ts";
 
-/** Why a queue pair drops a packet, in words for the author of a program. */
 const WHY: Partial<Record<DropReason, (qp: QueuePair) => string>> = {
   "wrong-service": ({ type }) => `the queue pair's transport is ${type.toUpperCase()}`,
   "wrong-state": ({ state }) => `the queue pair is in state ${state.toUpperCase()}`,
@@ -28,8 +27,8 @@ const WHY: Partial<Record<DropReason, (qp: QueuePair) => string>> = {
 };
 
 /**
- * Drops a packet without an answer, and notes the first of its kind.
- * @param lost `qp`: undefined where there is none; `why`: in words, where more is known than {@link WHY} says.
+ * Notes the first of its kind. @param lost `qp`: undefined where there is none; `why`: where more
+ * is known than {@link WHY} says.
  */
 export function dropInSilence(
   device: Device,
@@ -43,7 +42,7 @@ export function dropInSilence(
   const { reason, qp } = lost;
   drop(device, reason);
   const { service, operation } = row;
-  // An RC requester hears of it; the connection manager sends again; programs see no hints.
+  // An RC requester hears of it; the connection manager sends again; hints are invisible.
   if ((service !== "uc" && service !== "ud") || operation === "hint") return;
   if (qp?.card !== undefined || packet.bth.destQpn === GSI_QPN) return;
   noteLoss(device, `${service} ${reason}`, () => {
@@ -55,9 +54,8 @@ export function dropInSilence(
 }
 
 /**
- * Drops a frame for which the receive buffer has no room, and notes the first of its kind, as far as its bytes tell
- * what it is: nothing of it is checked. An RC frame comes again, after a time-out whose cause the requester does
- * not hear.
+ * Notes the first of its kind, as far as unchecked bytes tell. An RC frame comes again, after a
+ * time-out whose cause the requester does not hear.
  */
 export function dropOverrun(device: Device, frame: Frame): void {
   drop(device, "receive-overrun");

@@ -1,5 +1,5 @@
 /**
- * The turns of request packets: a packet that waits for its receive WQE, its memory or an atomic stalls those
+ * Turns of request packets: one that waits for its receive WQE, memory or an atomic stalls those
  * behind it.
  */
 import { rnrSyndrome } from "../../../fabric/wire/roce/aeth.ts";
@@ -21,7 +21,6 @@ import type { RecvWqe, RequestIn } from "../state/responder_state.ts";
 import { dropInSilence } from "./silent_loss.ts";
 import { dropMessage, takeUnreliable } from "./unreliable.ts";
 
-/** Takes a request packet for this queue pair, or queues it behind one that waits. */
 export function receiveRequest(device: Device, qp: QueuePair, input: RequestIn): void {
   const reason = qp.type === "ud" ? refuseDatagram(device, qp, input) : undefined;
   if (reason !== undefined) return dropDatagram(device, qp, { input, reason });
@@ -41,33 +40,29 @@ function takeInTurn(device: Device, qp: QueuePair, input: RequestIn): void {
   else takeRequest(device, qp, input);
 }
 
-/** The first stalled packet gets its receive WQE; the packets go on. */
 export function grantRecv(device: Device, qp: QueuePair, recv: RecvWqe): void {
   grantReceive(qp, recv);
   resumeStalled(device, qp);
 }
 
-/** The atomic that the first stalled packet waited for is executed, or the data placed (V-02). */
 export function resumeBehindAtomics(device: Device, qp: QueuePair): void {
   const { stalled, stalledFor, atomics, placing } = qp.responder;
   if (stalled.length === 0 || stalledFor !== "atomic") return;
   if (atomics === 0 && placing === 0) resumeStalled(device, qp);
 }
 
-/** The first stalled packet has its translation, or its page. */
 export function resumeWithMemory(device: Device, qp: QueuePair): void {
   const { stalled, stalledFor } = qp.responder;
   if (stalled.length > 0 && stalledFor === "memory") resumeStalled(device, qp);
 }
 
-/** The page has come for which a packet was dropped: asks for that packet and all behind it. */
+/** A packet was dropped for a page, which has come: the responder asks for it and all behind it. */
 export function requestRefused(device: Device, qp: QueuePair): void {
   const { responder } = qp;
   if (responder.failing || !rights(qp.state).takesRequests) return;
   requestGap(device, qp, responder.expectedPsn);
 }
 
-/** Takes stalled packets in turn until one has to wait again: that one is put back in front. */
 function resumeStalled(device: Device, qp: QueuePair): void {
   const { stalled } = qp.responder;
   const waiting = stalled.length;
@@ -79,7 +74,7 @@ function resumeStalled(device: Device, qp: QueuePair): void {
   }
 }
 
-/** No receive WQE: RNR NAK, the PSN is not consumed; later packets come again (§3.4). */
+/** RNR NAK: the PSN is not consumed; later packets come again (§3.4). */
 export function refuseRecv(device: Device, qp: QueuePair): void {
   const first = takeStalled(qp);
   if (first === undefined) return;
@@ -89,7 +84,7 @@ export function refuseRecv(device: Device, qp: QueuePair): void {
     return resumeStalled(device, qp);
   }
   dropStalled(qp);
-  // The followers' PSNs are ahead of the expected one, so no NAK names them (IBA, qib).
+  // Followers are ahead of the expected PSN: no NAK names them (IBA, qib).
   qp.responder.gapNaked = true;
   answer(device, qp, {
     psn: first.packet.bth.psn,

@@ -1,7 +1,7 @@
 /**
- * UC responder (`rocev2.md` §3.8): sends no answers. A packet that does not fit the sequence is dropped with the
- * rest of its message; the responder goes on at the next FIRST or ONLY, whatever its PSN. The next SEND takes the
- * receive WQE that a broken one had taken.
+ * UC responder (`rocev2.md` §3.8). A packet out of sequence is dropped with the rest of its
+ * message; the responder goes on at the next FIRST or ONLY, whatever its PSN. The next SEND takes
+ * the receive WQE that a broken one had taken.
  */
 import { type Device, drop } from "../state/device.ts";
 import { abandonMessage, beginAt, stall } from "../state/responder_changes.ts";
@@ -22,7 +22,6 @@ import type { RequestIn } from "../state/responder_state.ts";
 import { needOf } from "../state/operation.ts";
 import { recvSegments } from "../dma/place_payload.ts";
 
-/** Takes the packet whose turn it is, or drops it and its message. */
 export function takeUnreliable(device: Device, qp: QueuePair, input: RequestIn): void {
   const { responder } = qp;
   if (!rights(qp.state).takesRequests) return;
@@ -46,14 +45,13 @@ export function takeUnreliable(device: Device, qp: QueuePair, input: RequestIn):
   const { open, granted } = responder;
   const verdict = rowOf(input).execute(device, qp, input);
   if (verdict === undefined) return;
-  // Receive memory that the key does not grant is the queue pair's own fault (class A); all other faults are the
-  // peer's.
+  // Class A: receive memory that the key does not grant is the queue pair's own fault; others are
+  // the peer's.
   if (fillsReceive(input)) return enterError(device, qp);
   const syndrome = verdict === "drop" ? undefined : verdict;
   refuse(device, qp, { input, check: "execution", syndrome, open, granted });
 }
 
-/** Drops the requests that RC answers with a NAK, for the same reasons. */
 function refuse(
   device: Device,
   qp: QueuePair,
@@ -69,7 +67,7 @@ function refuse(
   dropMessage(device, qp, { input, reason, why });
 }
 
-/** Drops the message that is coming in, without notes for its other packets. The receive WQE stays. */
+/** The message's other packets make no notes. The receive WQE stays. */
 export function dropMessage(
   device: Device,
   qp: QueuePair,
@@ -83,7 +81,7 @@ export function dropMessage(
   dropInSilence(device, input, { qp, ...lost });
 }
 
-/** FIRST and ONLY start anew from any PSN, MIDDLE and LAST only go on where they fit exactly. */
+/** FIRST and ONLY begin at any PSN, MIDDLE and LAST must fit exactly. */
 function checkSequence(
   qp: QueuePair,
   { row, packet, operation }: RequestIn,
@@ -102,13 +100,13 @@ function fillsReceive({ operation }: RequestIn): boolean {
   return operation.takesRecv === "first";
 }
 
-/** Whether the receive WQE's memory takes a SEND's packet (§3.8: too long is dropped). */
+/** A message that the receive memory cannot hold is dropped (§3.8). */
 function hasRoom(device: Device, qp: QueuePair, input: RequestIn): boolean {
   if (!fillsReceive(input)) return true;
   const { packet } = input;
   const { open, granted } = qp.responder;
   if (open !== undefined) return open.received + packet.payload.length <= open.length;
   const segments = recvSegments(device, qp, granted!);
-  // Keys of the receive memory are checked when the data is placed.
+  // Keys are checked when data is placed.
   return segments === undefined || packet.payload.length <= bytesOf(segments);
 }

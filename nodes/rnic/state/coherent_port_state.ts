@@ -1,6 +1,6 @@
 /**
- * State of a card's port to the coherent bus (`dma/coherent_port.ts`), and the messages to the host that wait
- * behind the card's writes: the bus keeps no order between them, unlike PCIe (decision 5).
+ * State of a card's port to the coherent bus (`dma/coherent_port.ts`), which, unlike PCIe, keeps no
+ * order (decision 5).
  */
 import { Fifo } from "../../../fabric/base/fifo.ts";
 import { type Outputs, PORTS } from "../../../fabric/node.ts";
@@ -14,31 +14,24 @@ import type { AtomicTurn } from "./responder_state.ts";
 export interface CoherentPort {
   readonly bitsPerSecond: number;
   readonly runLines: number;
-  /** Writes whose bytes have not left, in the order of their effect, and their bytes on the bus. */
   readonly writes: Fifo<PortWrite>;
   queuedBytes: number;
-  /** Lines of these writes, and of writes that have left and are not complete; by address. */
   readonly lines: Map<number, PortLine>;
-  /** Requests for ownership that wait for credits, in the order of the writes. */
   readonly asking: LineAsk[];
-  /** Bytes on their way; the agent completes them in order. */
+  /** The agent completes them in order. */
   readonly away: Fifo<PushAway>;
   asked: number;
   done: number;
-  /** Messages that leave once so many writes are complete. */
   readonly held: Fifo<HeldBehind>;
-  /** Reads on the bus, by their DMA tag, and parts of reads that wait for credits. */
   readonly reads: Map<number, PortRead>;
   readonly parts: Fifo<ReadPart>;
-  /** LSB reads (P-24), which bring no data, that are due; by tag. */
+  /** The tags of due LSB reads (P-24), which bring no data. */
   readonly finished: Fifo<number>;
-  /** Shared regions of this host, whose lines are accessed by agent 0 (`dma/region_lines.ts`). */
   readonly shared: readonly { readonly from: number; readonly to: number }[];
-  /** Accesses of agent 0 under way by number, those whose line is on its way to memory, and completed ones. */
   readonly tasks: Map<number, LineTask>;
   readonly writingBack: LineTask[];
   readonly ended: Fifo<LineTask>;
-  /** Lost lines of which a write was dropped, until a flush is refused for that (decision 13). */
+  /** Lost lines with a dropped write, until a flush is refused for it (decision 13). */
   readonly dropped: Set<number>;
   nextTask: number;
   readCredits: number;
@@ -54,7 +47,6 @@ export interface CoherentPort {
   };
 }
 
-/** A piece of a DMA write, within the lines of one message. */
 export interface PortWrite {
   readonly number: number;
   readonly address: number;
@@ -62,13 +54,13 @@ export interface PortWrite {
   readonly toMemory: boolean;
   readonly wireBytes: number;
   readonly takenAt: Time;
-  /** Of the last piece of a journal's entry: the entry, which is told when its bytes have left. */
+  /**
+   * The journal's entry is on its last piece only, as the journal learns when all bytes have left.
+   */
   readonly entry: JournalWrite | undefined;
-  /** Of a line of a shared region: the access of agent 0. */
   readonly task: LineTask | undefined;
 }
 
-/** An access of agent 0 to a line of a shared region. */
 export type LineTask =
   & {
     readonly address: number;
@@ -80,13 +72,12 @@ export type LineTask =
   & (
     | { readonly kind: "read"; readonly tag: number }
     | { readonly kind: "write"; readonly change: LineChange }
-    /** Done where the line is (decision 15), in the order of the writes. */
+    /** The atomic is executed where the line is (decision 15). */
     | { readonly kind: "atomic"; readonly change: LineChange; readonly turn: AtomicTurn }
   );
 
 export interface PortLine {
   state: "none" | "asked" | "owned";
-  /** Pieces of writes to it whose bytes have not left, and its pushes that are not complete. */
   users: number;
   away: number;
 }
@@ -101,7 +92,6 @@ export interface LineAsk {
 export interface PushAway {
   readonly address: number;
   readonly lines: number;
-  /** The card keeps the lines for writes that follow. */
   readonly keeps: boolean;
   readonly isLast: boolean;
 }
@@ -123,7 +113,6 @@ export interface ReadPart {
   readonly departAt: Time;
 }
 
-/** A message, or a read, behind `after` writes. */
 export interface HeldBehind {
   readonly after: number;
   readonly departAt: Time;
@@ -174,8 +163,8 @@ export function createCoherentPort(
 }
 
 /**
- * Sends the host a message that must not pass the card's writes: an interrupt behind its CQE, a reply behind the
- * command's writes. PCIe keeps that order; on the coherent bus the message waits until the writes are complete.
+ * An interrupt stays behind its CQE, a reply behind the command's writes. PCIe keeps that order; on
+ * the coherent bus the message waits until the writes are complete.
  */
 export function sendBehindWrites(
   { out, port }: { readonly out: Outputs; readonly port: CoherentPort | undefined },
@@ -195,7 +184,6 @@ export function sendBehindWrites(
   port.held.push({ after: port.asked, departAt, what });
 }
 
-/** The coherent form of messages that have one. */
 function coherentForm(message: PcieMessage): PcieMessage {
   switch (message.kind) {
     case "interrupt":

@@ -1,4 +1,4 @@
-/** The RNIC's congestion state (`rocev2.md` §3.9): rates of queue pairs, pauses, notifications owed. */
+/** `rocev2.md` §3.9. */
 import type { Time } from "../../../fabric/base/time.ts";
 import type { Fifo } from "../../../fabric/base/fifo.ts";
 import type { ControlFrame, TxFrame } from "./tx_frame.ts";
@@ -6,40 +6,33 @@ import type { PauseRequests, Pauses } from "../../../fabric/link/pause.ts";
 import type { QueuePair } from "./queue_pair.ts";
 import type { RnicCongestionPlan } from "../../../fabric/rack/plan/plan.ts";
 
-/** A queue pair whose rate is limited. One that sends at its line's rate has none. */
 export interface RateLimiter {
   /** R_C and R_T, in bit/s. */
   currentBps: number;
   targetBps: number;
-  /** Estimate of the path's congestion, 0 to 1. */
   alpha: number;
   notified: boolean;
-  /** T and BC: events of the timer and of the byte counter since the last cut. */
+  /** Events T and BC since the last cut. */
   timerEvents: number;
   byteEvents: number;
   bytes: number;
   cutAt: Time;
   alphaAt: Time;
   increaseAt: Time;
-  /** Pacing: no frame is begun before this. */
   mayBeginAt: Time;
 }
 
-/** Complete frames of a paused priority. Their payload no longer counts for the transmit buffer. */
 interface HeldFrames {
   readonly control: Fifo<ControlFrame>;
   readonly data: Fifo<TxFrame>;
 }
 
 export interface FlowControl {
-  /** Bit mask: priorities that this port asks to pause when its receive buffer fills. */
   readonly lossless: number;
-  /** Time of the bus for frames that still come after a pause was asked for. */
   readonly headroomPs: Time;
   readonly pauses: Pauses;
   readonly requests: PauseRequests;
   readonly held: readonly HeldFrames[];
-  /** Queue pairs that wait for the end of a pause. */
   readonly parked: Fifo<QueuePair>;
 }
 
@@ -61,7 +54,6 @@ export interface Notice {
   readonly readyAt: Time;
 }
 
-/** Congestion state of one life of a queue pair. */
 export interface Reaction {
   readonly qp: QueuePair;
   readonly life: number;
@@ -73,7 +65,6 @@ export interface Congestion {
   readonly plan: RnicCongestionPlan;
   readonly flow: FlowControl | undefined;
   readonly notices: Fifo<Notice>;
-  /** By the queue pair's slot. */
   readonly reactions: (Reaction | undefined)[];
   readonly counters: ReturnType<typeof createCongestionCounters>;
 }

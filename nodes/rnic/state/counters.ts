@@ -1,13 +1,11 @@
 /** The RNIC's counters, for the run's report (P-40, Q-11). */
 
-/** All 0. */
 export function createCounters() {
   return {
     framesIn: 0,
     framesOut: 0,
     bytesIn: 0,
     bytesOut: 0,
-    /** Frames to the card's own address, which it turns round inside: no port counter has them. */
     loopbackFrames: 0,
     loopbackBytes: 0,
     sendFramesOut: 0,
@@ -31,7 +29,6 @@ export function createCounters() {
     persistAcksIn: 0,
     readResponsesIn: 0,
     duplicatesIn: 0,
-    /** Datagrams to a group of this port, its own loopback included. */
     multicastIn: 0,
     ignoredResponsesIn: 0,
     retransmissions: 0,
@@ -43,54 +40,53 @@ export function createCounters() {
     dmaWriteBytes: 0,
     dmaErrors: 0,
     lsbReads: 0,
-    /** Persistent messages that an LSB read covered; more than `lsbReads` where reads were shared. */
+    /** It is more than `lsbReads` where messages shared reads. */
     lsbPersisted: 0,
     recvPersisted: 0,
-    /** Executed as a responder; duplicates are answered and not counted. */
     atomicsExecuted: 0,
-    /** Of these the ones that had to wait for another one at the same address. */
+    /** Atomics that waited for another at the same address. */
     atomicsHeld: 0,
     flushesExecuted: 0,
-    /** Answered verified writes (V-01), and those of them whose result was not "written" (V-02, V-03). */
+    /** Answered verified writes (V-01), and those of them that are not "written" (V-02, V-03). */
     verifyWritesIn: 0,
     verifyCrcFailures: 0,
     verifyReadBackFailures: 0,
     verifyReadErrors: 0,
     verifyRepeats: 0,
     /**
-     * Read-backs of memory, and those that a sender's history saved (V-05); the time, in ps, for which the answers
-     * of either waited once all data was with the bus. The difference of the means is the cost of a read-back
-     * (V-10).
+     * Read-backs, and answers for which a sender's history has saved one (V-05); ps for which
+     * either waited once all data was with the bus: the difference of the means is the cost of a
+     * read-back (V-10).
      */
     verifyReadBacks: 0,
     verifyReadBackPs: 0,
     verifySkipped: 0,
     verifySkippedPs: 0,
-    /** Stores of cores into the card's memory that a rule of Q-04 forbids. */
+    /** Stores that Q-04 forbids. */
     storesRefused: 0,
     doorbells: 0,
     doorbellsRefused: 0,
-    /** Of these: lost on the way, overwritten by the queue's next one, and without room (Q-06). */
+    /** Doorbells lost on the way, overwritten by the queue's next one, or without room (Q-06). */
     doorbellsLost: 0,
     doorbellsCoalesced: 0,
     doorbellsDropped: 0,
-    /** Doorbells handled with an older pointer than the host had stored when it rang (Q-10, Q-11). */
+    /**
+     * Doorbells handled with an older pointer than the host had stored when it rang (Q-10, Q-11).
+     */
     stalePointers: 0,
-    /** WQEs that came with their doorbell, and those that were fetched nevertheless. */
     blueFlameTaken: 0,
     blueFlameFetched: 0,
-    /** DMA reads of queue information, those caused by doorbells apart. */
     queueReads: 0,
     doorbellReads: 0,
-    /** Writes of the RNIC's pointers to where the host reads them, without evictions (Q-03). */
+    /** Writes at evictions are not counted (Q-03). */
     pointerWrites: 0,
     wqeReads: 0,
     cacheHits: 0,
     cacheMisses: 0,
-    /** Misses caused by packets, received or sent; their hits are not counted (Q-07). */
+    /** Hits are not counted (Q-07). */
     contextMisses: 0,
     cacheEvictions: 0,
-    /** Locks of space 2 (Q-04): granted, refused, and granted ones that were taken back. */
+    /** Locks granted, refused, taken back (Q-04). */
     locksGranted: 0,
     locksDenied: 0,
     locksTakenBack: 0,
@@ -104,7 +100,7 @@ export function createCounters() {
 
 export type Counters = ReturnType<typeof createCounters>;
 
-/** Reasons for which a frame is dropped without an answer, in the order of the checks (`rocev2.md` §3.4). */
+/** In the order of the checks (`rocev2.md` §3.4). */
 export type DropReason =
   | "held-off"
   | "receive-overrun"
@@ -124,14 +120,12 @@ export type DropReason =
   | "q-key"
   | "psn-ahead"
   | "stalled-too-many"
-  /** Too many packets wait for their queue pair's context. */
   | "context-too-many"
   | "stale-duplicate"
   | "no-recv"
-  /** Its page is absent: an RC packet comes again. */
+  /** An RC packet comes again. */
   | "page-fault"
   | "recv-too-small"
-  /** UC: §3.8. */
   | "broken-message"
   | "bad-length"
   | "remote-access";

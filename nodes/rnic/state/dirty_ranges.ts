@@ -1,17 +1,18 @@
 /**
- * A peer's writes into persistent memory that no CPU has been asked to flush (P-31), of one queue pair: lines of
- * the host's virtual addresses. Where room runs out, the nearest two ranges become one: to flush a clean line costs
- * time and breaks no promise.
+ * A peer's writes into persistent memory that no CPU has been asked to flush (P-31), per queue
+ * pair. Where room runs out, the nearest two ranges become one: to flush a clean line costs time
+ * and breaks no promise.
  */
+import { LINE_BYTES } from "../../../fabric/base/cache_line.ts";
 import { LIMITS } from "./limits.ts";
 
-/** Lines by the programs' virtual addresses: `from` and `to` are multiples of 64. */
+/** Virtual addresses of the programs, multiples of 64. */
 export interface Span {
   readonly from: number;
   readonly to: number;
 }
 
-/** Disjoint and in order, with clean lines between any two. */
+/** Disjoint, in order, never adjacent. */
 export interface DirtyRanges {
   spans: readonly Span[];
 }
@@ -20,8 +21,6 @@ export interface Bytes {
   readonly va: number;
   readonly length: number;
 }
-
-const LINE_BYTES = 64;
 
 export function createDirtyRanges(): DirtyRanges {
   return { spans: [] };
@@ -32,13 +31,11 @@ function linesOf({ va, length }: Bytes): Span {
   return { from: va - va % LINE_BYTES, to: last - last % LINE_BYTES + LINE_BYTES };
 }
 
-/** Records the bytes as written. Beyond `LIMITS.dirtySpans` the nearest two spans become one. */
 export function noteDirty(ranges: DirtyRanges, written: Bytes): void {
   if (written.length === 0) return;
   ranges.spans = reduceTo(withLines(ranges.spans, linesOf(written)), LIMITS.dirtySpans);
 }
 
-/** The spans with these lines, which absorb all spans that they touch. */
 function withLines(spans: readonly Span[], { from, to }: Span): Span[] {
   const before = spans.filter((span) => span.to < from);
   const after = spans.filter((span) => span.from > to);
@@ -50,10 +47,7 @@ function withLines(spans: readonly Span[], { from, to }: Span): Span[] {
   return [...before, whole, ...after];
 }
 
-/**
- * Removes all lines, or those of the bytes of `within`.
- * @returns them, in order.
- */
+/** Removes all lines, or those of `within`. @returns them, in order. */
 export function takeDirty(ranges: DirtyRanges, within?: Bytes): readonly Span[] {
   const { spans } = ranges;
   if (within === undefined) {
@@ -76,7 +70,7 @@ function keep(list: Span[], span: Span): void {
   if (span.from < span.to) list.push(span);
 }
 
-/** At most `most` (> 0) spans that cover all of these, with as few other lines as possible. */
+/** The ranges contain as few other lines as possible. `most` > 0. */
 export function reduceTo(spans: readonly Span[], most: number): readonly Span[] {
   let reduced = spans;
   while (reduced.length > most) reduced = withoutLeastGap(reduced);

@@ -1,24 +1,20 @@
 /**
- * Damage inside the card (V-08): single bits of a write's data flip as its sender's card fetches it or on the way
- * into memory at the other end, at a place that the plan names. Each fault draws from a seeded stream of its own,
- * so that no fault shifts another's draws, and sees only data that passes its place, so that a run's packing has no
- * effect.
+ * Damage inside the card (V-08): seeded flips of single bits of a write's data, at a place that the
+ * plan names. Each fault has a random stream of its own and sees only data that passes its place:
+ * neither other faults nor packing shift its draws.
  */
 import type { FlipPlace, FlipPlan, RnicPlan } from "../../../fabric/rack/plan/plan.ts";
 import { type Rng, rngFor } from "../../../fabric/base/rng.ts";
 import { NEVER, type Time } from "../../../fabric/base/time.ts";
 import { copyOf } from "../../../fabric/base/slab.ts";
 
-/** A fault of the plan, and its counts since the card got power. */
 export interface Flip {
   readonly plan: FlipPlan;
   readonly rng: Rng;
-  /** Pieces of data that it could have damaged, and those that it has damaged. */
   seen: number;
   hit: number;
 }
 
-/** The plan's faults with zero counts; empty where it has none. */
 export function createFlips(
   { flips = [] }: RnicPlan,
   card: { readonly name: string; readonly seed: number },
@@ -32,8 +28,7 @@ export function createFlips(
 }
 
 /**
- * Data as it leaves a place that may damage it: `bytes` itself where no fault strikes, else a copy with one bit
- * flipped per fault. A frame's bytes are never changed: the network still has them.
+ * @returns `bytes` itself where no fault strikes, else a copy with one bit flipped per fault: the network still has a frame's bytes.
  */
 export function flipped(
   device: { readonly flips: readonly Flip[]; readonly now: Time },
@@ -62,7 +57,6 @@ function isTaken(flip: Flip, now: Time): boolean {
   return true;
 }
 
-/** The faults' counts, by the names that reports use. */
 export function flipStatistics(flips: readonly Flip[]): Record<string, number> {
   const counts: Record<string, number> = {};
   for (const { plan: { id }, seen, hit } of flips) {

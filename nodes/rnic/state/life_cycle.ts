@@ -5,9 +5,7 @@ export interface StateRights {
   readonly takesRequests: boolean;
   readonly takesResponses: boolean;
   readonly startsWork: boolean;
-  /** Continues started work. */
   readonly sends: boolean;
-  /** Completes posted sends, posted receives with WR_FLUSH_ERR. */
   readonly flushesSends: boolean;
   readonly flushesReceives: boolean;
 }

@@ -1,10 +1,10 @@
-/** Registered memory as the card knows it: regions, windows, segments of a message. */
+/** Registered memory as the card knows it. */
 import type { RegionPlan, WindowType } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import { ATOMIC_BYTES } from "../../../fabric/wire/roce/atomic_eth.ts";
 import { viewOf } from "../../../fabric/base/slab.ts";
 import type { TranslationTable } from "./translation_table.ts";
 
-/** A range of a region: a scatter/gather element whose key has been checked. */
+/** A scatter/gather element whose key has been checked. */
 export interface MemorySegment {
   readonly region: Region;
   readonly va: number;
@@ -18,17 +18,16 @@ export function bytesOf(segments: readonly MemorySegment[]): number {
 }
 
 export interface Region extends RegionPlan {
-  /** lkey and rkey alike. */
   readonly key: number;
-  /** Virtual address at which `pages[0]` begins. */
   readonly pageBase: number;
   readonly table: TranslationTable;
-  /** False once it is deregistered, registered anew or unbound: work under way must not touch its memory any more. */
+  /**
+   * False once deregistered, registered anew or unbound: work under way must not touch its memory.
+   */
   alive: boolean;
   windows: number;
-  /** The window whose bound range it is; undefined of a region proper. */
   readonly window: Window | undefined;
-  /** It has no memory (ibv_alloc_null_mr): the card reads zeros and drops writes, without the bus. */
+  /** ibv_alloc_null_mr: reads give zeros, writes are dropped, without the bus. */
   readonly isNull: boolean;
 }
 
@@ -37,26 +36,22 @@ export interface RegionTable {
   readonly first: number;
   readonly variants: number[];
   readonly free: number[];
-  /** By index. A window's index has a slot only while the window is bound. */
   readonly windows: Map<number, Window>;
 }
 
 export interface Window {
   readonly type: WindowType;
   readonly pd: number;
-  /** Its index stays; the variant is that of the newest binding. */
   key: number;
   binding: Binding | undefined;
 }
 
 interface Binding {
-  /** The range that its key opens, and the region that the range belongs to. */
   readonly range: Region;
   readonly parent: Region;
   readonly qpn: number;
 }
 
-/** The eight bytes of a value in host order. */
 export function wordOf(value: bigint): Uint8Array<ArrayBuffer> {
   const bytes = new Uint8Array(ATOMIC_BYTES);
   viewOf(bytes).setBigUint64(0, value, true);

@@ -7,45 +7,40 @@ import type { CoherenceClass, CoherenceEth } from "../../../fabric/wire/roce/coh
 import type { MemorySegment } from "./memory.ts";
 import { CRC_START } from "../../../fabric/wire/roce/icrc.ts";
 
-/** The demands of a WQE's opcode on the requester. */
 export type WorkPlan = Omit<WqeOpcodeRow, "wire"> & {
   readonly wire: WqeOpcodeRow["wire"] | "unsupported";
 };
 
 const UNTOLD = { hint: undefined, counter: undefined } as const;
-/** Bytes that are no WQE: refused with LOC_QP_OP_ERR. */
+/** Work that is refused with LOC_QP_OP_ERR. */
 const UNSUPPORTED: WorkPlan = { ...WQE_OPCODES.send, ...UNTOLD, wire: "unsupported" };
 
 export interface OutstandingWqe {
   readonly wqe: SendWqe | undefined;
   readonly plan: WorkPlan;
-  /** Ring position of its first unit, by which its completion names it: as the driver wrote it. */
+  /** The ring position of its first unit, as the driver wrote it. */
   position: number;
   index: number;
   readonly length: number;
-  /** Local memory, checked when the work is started; empty where the data is inline. */
+  /** Checked when the work starts; empty for inline data. */
   segments: readonly MemorySegment[];
   started: boolean;
   firstPsn: number;
   packets: number;
   responses: number;
-  /** Its answer was asked for again, and nothing has come since. */
   rereadAsked: boolean;
-  /** Its place among the messages sent: SSN, compared with the credits' limit (§3.2). */
+  /** §3.2. */
   ssn: number;
-  /** The responder has received it all (reception ACK), or answered it. */
   acked: boolean;
-  /** Of work that crosses no wire: done, perhaps ahead of its turn, in which it is `acked`. */
+  /** Work that crosses no wire is done, perhaps ahead of its turn. */
   carriedOut: boolean;
   persisted: boolean;
-  /** V-02: of a verified write whose CRC is computed here. */
+  /** V-02: undefined unless the card computes the CRC. */
   readonly digest: MessageDigest | undefined;
-  /** V-01: the result of a verified write. */
+  /** V-01. */
   verdict: VerifyResult | undefined;
-  /** The header of a message between coherent cards, whose payload is inline. */
   readonly coherence: CoherenceEth | undefined;
   completed: boolean;
-  /** Why it fails; it completes when all work before it has. */
   failure: VendorError | undefined;
 }
 
@@ -60,7 +55,7 @@ const CARD_PLANS: Readonly<Record<CoherenceClass, WorkPlan>> = {
   "coherence-response": { ...WQE_OPCODES.send, ...UNTOLD, wire: "coherence-response" },
 };
 
-/** A message between coherent cards, which the firmware has queued in the card's own memory. */
+/** The firmware has queued it in the card's own memory. */
 export function createCardWork(
   qpn: number,
   message: {
@@ -122,11 +117,9 @@ export function lastPsnOf(work: OutstandingWqe): number {
 
 interface MessageDigest {
   packets: number;
-  /** As `crcUpdate` has it, raw. */
   register: number;
 }
 
-/** Whether the card computes the CRC: a level that has one, and a program that has brought none. */
 function needsDigest(wqe: SendWqe | undefined): boolean {
   const verify = wqe?.verify;
   return verify !== undefined && verify.level !== "none" && verify.crc === undefined;

@@ -1,7 +1,4 @@
-/**
- * Memory that may have to be waited for: lines of translations on the chip, pages that were asked for, and the
- * waiters for either. `paging/` changes it.
- */
+/** Translations on the chip, pages asked for, and the waiters for either. */
 import { ENTRIES_PER_LINE, type HintRequest, type TranslationTable } from "./translation_table.ts";
 import type { RnicPlan } from "../../../fabric/rack/plan/plan.ts";
 import type { Time } from "../../../fabric/base/time.ts";
@@ -9,7 +6,7 @@ import type { RnicEvent } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { QueuePair } from "./queue_pair.ts";
 import type { PacketIn, PersistRecord, RecvWqe } from "./responder_state.ts";
 
-/** Waiters for memory; a queue pair has at most one of each kind. */
+/** A queue pair has at most one of each kind. */
 export const MEMORY_WAITERS = [
   "request",
   "gap",
@@ -42,9 +39,8 @@ export interface DueEvent {
   readonly at: Time;
   readonly table: TranslationTable;
   readonly event: PageFault;
-  /** Of hints. */
   readonly hint?: HintRequest | undefined;
-  /** Hints have asked the host for all of it before: it is not raised where the pages have come meanwhile. */
+  /** Hints have asked for all of it, so it is not raised where the pages have come meanwhile. */
   readonly repeats: boolean;
 }
 
@@ -57,7 +53,7 @@ export interface Fill {
   readonly waits: MemoryWait[];
 }
 
-/** The host takes pages back: the reply waits until no access to their frames is under way. */
+/** The reply waits until no access to the frames is under way. */
 export interface Invalidation {
   readonly id: number;
   readonly frames: ReadonlySet<number>;
@@ -66,23 +62,19 @@ export interface Invalidation {
 
 export interface Paging {
   readonly plan: Pick<RnicPlan, "translations" | "pageFault">;
-  /** Lines on the chip, the next to be evicted in front; `id` of the table and number of the line. */
+  /** The next line to be evicted is in front; by table `id` and line number. */
   readonly cached: Map<number, { readonly table: TranslationTable; readonly line: number }>;
   readonly capacityLines: number;
   readonly tables: Set<TranslationTable>;
   lines: number;
-  /** Tables of on-demand regions. */
   onDemand: number;
   nextTable: number;
   readonly fills: Map<number, Fill>;
   readonly waits: Map<number, MemoryWait>;
-  /** Accesses whose lines have come: they use them even if other lines have displaced them. */
+  /** Accesses whose lines have come: these serve them even if displaced. */
   readonly admitted: Map<number, MemoryWait>;
-  /** By slot: responses behind the one that waits; none where they are dropped. */
   readonly parked: Map<number, PacketOf[]>;
-  /** By slot: messages whose RECV's memory waits, in order. */
   readonly deliveries: Map<number, Delivery[]>;
-  /** By slot: since when the peer's request has been refused for a page. */
   readonly refusedSince: Map<number, { readonly life: number; readonly since: Time }>;
   readonly invalidations: Invalidation[];
   readonly memory: TableMemory;
@@ -91,32 +83,30 @@ export interface Paging {
 
 type PacketOf = Pick<PacketIn, "packet" | "row">;
 
-/** A persistent message, and the RECV that tells the host's CPU of it (P-26). */
+/** A persistent message and its RECV (P-26). */
 export interface Delivery {
   readonly record: PersistRecord;
   readonly recv: RecvWqe;
 }
 
-/** Host memory for tables that is free again, by size. */
 export interface TableMemory {
   next: number;
   end: number;
   readonly free: Map<number, number[]>;
 }
 
-/** The report's counters where memory is paged or not all translations fit. */
 export interface PagingCounters {
   translationHits: number;
   translationMisses: number;
   translationEvictions: number;
-  /** Events at the driver, the pages that they asked for at once, and those ahead. */
+  /** The pages asked for at once, and ahead. */
   pageFaults: number;
   pagesAsked: number;
   pageFaultsMerged: number;
   pageFaultRnrNaks: number;
   pageFaultDrops: number;
   pageFaultPauses: number;
-  /** Responses that were dropped because their memory was absent: they are asked for again. */
+  /** Responses dropped as their memory was absent; they are asked for again. */
   pageFaultResponses: number;
   pageStallPs: number;
   pagesMapped: number;
@@ -158,7 +148,6 @@ export function createPaging(plan: Pick<RnicPlan, "translations" | "pageFault">)
   };
 }
 
-/** Whether an access can find a translation missing; if not, the card looks at none. */
 export function mayMiss({ onDemand, lines, cached }: Paging): boolean {
   return onDemand > 0 || cached.size < lines;
 }

@@ -1,4 +1,4 @@
-/** Messages to be persisted that a responder remembers, for the CPU's answer and for duplicates (P-30). */
+/** A responder's persistent messages, for the CPU's answer and for duplicates (P-30). */
 import { LIMITS } from "./limits.ts";
 import { psnDistance } from "./psn.ts";
 import type { QueuePair } from "./queue_pair.ts";
@@ -9,7 +9,7 @@ function own({ responder }: QueuePair): Writable<Responder> {
   return responder as Writable<Responder>;
 }
 
-/** Keeps the record, and discards records that no duplicate can name any more, but never an unpersisted one. */
+/** Discards records that no duplicate can name, but never an unpersisted one. */
 export function rememberPersist(qp: QueuePair, record: PersistRecord): void {
   const { persists } = own(qp);
   persists.push(record);
@@ -22,7 +22,7 @@ function isSettled({ state, service }: PersistRecord): boolean {
   return state === "persisted" || service?.state === "done";
 }
 
-/** The first record that is not known to be persistent, as far as {@link passPersisted} has gone. */
+/** The search ends where {@link passPersisted} has arrived. */
 export function firstUnproven(qp: QueuePair): PersistRecord | undefined {
   const responder = own(qp);
   const { persists } = responder;
@@ -30,24 +30,21 @@ export function firstUnproven(qp: QueuePair): PersistRecord | undefined {
   return persists.at(responder.persistHead);
 }
 
-/** That record's data is persistent. */
 export function passPersisted(qp: QueuePair): void {
   own(qp).persistHead++;
 }
 
-/** The message whose last packet has this PSN; searched newest first, as those are asked for. */
+/** The search begins with the newest, as those are asked for. */
 export function findRecord(qp: QueuePair, psn: number): PersistRecord | undefined {
   const { persists } = qp.responder;
   for (let number = persists.end - 1; number >= persists.first; number--) {
     const record = persists.at(number)!;
     if (record.lastPsn === psn) return record;
-    // Records are in PSN order: all others are older still.
     if (psnDistance(record.lastPsn, psn) > 0) return undefined;
   }
   return undefined;
 }
 
-/** Content of a RECV's CQE: one range, and the number of further ones in the RECV's memory. */
 export interface NotifiedRanges {
   readonly va: number;
   readonly byteCount: number;

@@ -1,32 +1,29 @@
-/** Arithmetic of 24-bit sequence numbers: PSN, MSN (`rocev2.md` §3.1), and of packets in messages. */
+/** Arithmetic of 24-bit sequence numbers: PSN, MSN (`rocev2.md` §3.1). */
 import type { OpcodeRow } from "../../../fabric/wire/roce/opcode.ts";
 
 export const PSN_MASK = 0xff_ffff;
-/** Bytes of the largest message (§3.1). */
+/** The longest message (§3.1). */
 export const MESSAGE_BYTES_MAX = 2 ** 31;
-/** A PSN within this distance is later or earlier than another one (§3.1). */
+/** A PSN within this distance is later or earlier than another (§3.1). */
 export const PSN_WINDOW = 2 ** 23;
 
 export function psnAdd(psn: number, count: number): number {
   return (psn + count) & PSN_MASK;
 }
 
-/** Signed distance from `from` to `to`, in [−2^23, 2^23): positive where `to` is later. */
+/** In [−2^23, 2^23): positive where `to` is later. */
 export function psnDistance(from: number, to: number): number {
   return ((to - from) << 8) >> 8;
 }
 
-/** Whether the packet begins its message. */
 export function isFirst({ position }: Pick<OpcodeRow, "position">): boolean {
   return position === "first" || position === "only";
 }
 
-/** Whether the packet ends its message. */
 export function isLast({ position }: Pick<OpcodeRow, "position">): boolean {
   return position === "last" || position === "only";
 }
 
-/** Packets of a message of `bytes`: at least one. */
 export function packetsOf(bytes: number, pathMtu: number): number {
   return bytes <= pathMtu ? 1 : Math.ceil(bytes / pathMtu);
 }

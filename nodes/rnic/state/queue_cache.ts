@@ -1,13 +1,12 @@
 /**
- * Q-07: the RNIC's cache of queue information. It holds a queue's entries of the three spaces, and makes room by
- * the configured rule. Entries in use are pinned and stay, even if the cache exceeds its size meanwhile.
+ * Q-07: the RNIC's cache of queue information: a queue's entries of the three spaces. Pinned
+ * entries stay, even beyond its size.
  */
 import type { QueueCachePlan } from "../../../fabric/rack/plan/queue_plan.ts";
 import type { Rng } from "../../../fabric/base/rng.ts";
 import type { Time } from "../../../fabric/base/time.ts";
 import type { QueueKind, QueueState } from "../../../fabric/wire/host_bus/queue_information.ts";
 
-/** Queue information of one queue, as the RNIC has it. */
 export interface QueueEntry {
   readonly queue: number;
   readonly kind: QueueKind;
@@ -18,30 +17,24 @@ export interface QueueEntry {
   unitBytes: number;
   state: QueueState;
   valid: boolean;
-  /** The RNIC's own pointer (space 1). */
   own: number;
-  /** The host's pointer and when it was stored (space 3 or a doorbell). */
   host: number;
   stamp: Time;
-  /** Q-08: a unit may have held two WQEs already. True where that is not known. */
+  /** Q-08: a unit may have held two WQEs already, or that is not known. */
   recycled: boolean;
-  /** Q-10, classic scheme: a doorbell was handled since the pointer was read, without reading a newer one. */
+  /** Q-10, classic scheme: a doorbell was handled after the last read of the pointer. */
   rung: boolean;
   pins: number;
-  /** The RNIC's own pointer in host memory is behind: its value there is `told`. */
   dirty: boolean;
   told: number;
   readonly cachedAt: Time;
-  /** Place among the cached, kept by the cache. */
   place: number;
 }
 
 export class QueueCache {
   readonly #plan: QueueCachePlan;
   readonly #rng: Rng;
-  /** In the order of caching. */
   readonly #entries = new Map<number, QueueEntry>();
-  /** The same entries without order, to draw a random one. */
   readonly #places: QueueEntry[] = [];
 
   constructor(plan: QueueCachePlan, rng: Rng) {
@@ -49,7 +42,6 @@ export class QueueCache {
     this.#rng = rng;
   }
 
-  /** Without a cache an entry is known only while an operation pins it. */
   get isAbsent(): boolean {
     return this.#plan.entries === 0;
   }
@@ -63,12 +55,11 @@ export class QueueCache {
   }
 
   /**
-   * Caches the entry.
-   * @returns the evicted entries, to be written back.
+   * @returns the entries to be written back.
    */
   insert(entry: QueueEntry, now: Time): QueueEntry[] {
     const evicted: QueueEntry[] = [];
-    // Several go where pinned entries have made the cache exceed its size.
+    // Pinned entries may have made the cache exceed its size.
     while (this.#entries.size >= this.#plan.entries) {
       const gone = this.#makeRoom(now);
       if (gone.length === 0) break;
@@ -110,7 +101,6 @@ export class QueueCache {
     return evicted;
   }
 
-  /** All that were cached before `time`; else the oldest, as room is needed. */
   #evictOlderThan(time: Time): QueueEntry[] {
     const evicted: QueueEntry[] = [];
     for (const entry of this.#entries.values()) {
@@ -124,7 +114,7 @@ export class QueueCache {
 
   #evictRandom(amount: number): QueueEntry[] {
     const evicted: QueueEntry[] = [];
-    // Pinned entries are few; a draw that hits one goes on to its neighbours.
+    // Pinned entries are few: a draw that hits one goes on to its neighbours.
     while (evicted.length < amount && this.#places.length > 0) {
       const start = this.#rng.below(this.#places.length);
       const entry = this.#unpinnedFrom(start);

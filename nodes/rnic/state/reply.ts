@@ -4,7 +4,7 @@ import type { RingPlace, RnicReply } from "../../../fabric/wire/host_bus/rnic_co
 
 export const DONE: RnicReply = { status: "ok", op: "done" };
 
-/** A refused command changes nothing; `reason` says what was found and what was expected. */
+/** `reason` has what was found and expected. */
 export function refusal(
   errno: Extract<RnicReply, { status: "error" }>["errno"],
   reason: string,
@@ -20,7 +20,6 @@ export function noQueueLeft({ spaces }: Device): RnicReply {
   return refusal("ENOMEM", `All ${spaces!.queues} queues are taken`);
 }
 
-/** Why a ring of the driver's is invalid; undefined where it is valid. */
 export function ringFault(name: string, ring: RingPlace, most: number): string | undefined {
   const { units } = ring;
   const isPower = Number.isInteger(units) && units >= 2 && units <= most &&

@@ -1,6 +1,6 @@
 /**
- * The events of a requester: the functions that write its fields, each named after its event. The protocol
- * (`requester/`, `queues/`) decides which of them happens.
+ * The functions that write a requester's fields, one per event; `requester/` and `queues/` decide
+ * which event happens.
  */
 import type { Time } from "../../../fabric/base/time.ts";
 import { LIMITS } from "./limits.ts";
@@ -13,19 +13,16 @@ function own({ requester }: QueuePair): Writable<Requester> {
   return requester as Writable<Requester>;
 }
 
-/** A WQE has been fetched. */
 export function addWork(qp: QueuePair, work: OutstandingWqe): void {
   const { work: all, cpuAcks } = own(qp);
   all.push(work);
   if (work.wqe?.opcode === "persistence-ack") cpuAcks.push(work);
 }
 
-/** Takes the next persistence ACK of the CPU, to be carried out ahead of its turn. */
 export function takeCpuAck(qp: QueuePair): OutstandingWqe | undefined {
   return own(qp).cpuAcks.shift();
 }
 
-/** Starts the work: it gets its PSNs and its SSN. */
 export function startWork(qp: QueuePair, work: OutstandingWqe): void {
   const requester = own(qp);
   const { answered, takesSlot, awaitsPersistence } = work.plan;
@@ -41,15 +38,14 @@ export function startWork(qp: QueuePair, work: OutstandingWqe): void {
   if (awaitsPersistence) requester.persistWaiting.set(lastPsnOf(work), work);
 }
 
-/** The frame at the cursor is begun; behind the last one of a message the cursor goes to the next work. */
+/** Behind a message's last frame the cursor goes to the next work. */
 export function passFrame(qp: QueuePair, work: OutstandingWqe): void {
   const requester = own(qp);
   const index = requester.cursorPacket;
-  // One request takes all PSNs of its answer.
-  const isRead = work.plan.wire === "read-request";
-  const end = psnAdd(work.firstPsn, isRead ? work.packets : index + 1);
+  const isOfAnswer = work.plan.psnsOf === "answer";
+  const end = psnAdd(work.firstPsn, isOfAnswer ? work.packets : index + 1);
   if (psnDistance(requester.issuedEnd, end) > 0) requester.issuedEnd = end;
-  if (isRead || index === work.packets - 1) {
+  if (isOfAnswer || index === work.packets - 1) {
     requester.cursor++;
     requester.cursorPacket = 0;
   } else {
@@ -57,17 +53,13 @@ export function passFrame(qp: QueuePair, work: OutstandingWqe): void {
   }
 }
 
-/** The work at the cursor is done without a frame. */
 export function passWork(qp: QueuePair): void {
   const requester = own(qp);
   if (requester.ackCursor === requester.cursor) requester.ackCursor++;
   requester.cursor++;
 }
 
-/**
- * Counts a begun frame, which asks for an ACK where `needed`, or where none was asked for long.
- * @returns whether it asks.
- */
+/** A frame asks for an ACK where `needed`, or after many frames. @returns whether it asks. */
 export function countTowardsAck(qp: QueuePair, needed: boolean): boolean {
   const requester = own(qp);
   requester.sinceAckReq++;
@@ -77,8 +69,8 @@ export function countTowardsAck(qp: QueuePair, needed: boolean): boolean {
 }
 
 /**
- * Goes back to `psn`, which is not acknowledged. A READ goes on behind its last response that has come, other
- * answered work at its start; a verified write's packets are acknowledged as a WRITE's, so it goes on behind those.
+ * A READ goes on behind its last response, other answered work restarts, a verified write goes on
+ * behind acknowledged packets, as a WRITE does.
  */
 export function goBackTo(qp: QueuePair, psn: number): void {
   const requester = own(qp);
@@ -96,17 +88,15 @@ export function goBackTo(qp: QueuePair, psn: number): void {
   }
 }
 
-/** All PSNs before this one are acknowledged. */
 export function acknowledgeBefore(qp: QueuePair, psn: number): void {
   own(qp).unacknowledged = psn;
 }
 
-/** The oldest work that was neither received nor answered is now. */
 export function passAcknowledged(qp: QueuePair): void {
   own(qp).ackCursor++;
 }
 
-/** A restart need not repeat packets that were acknowledged meanwhile. */
+/** A restart need not repeat what was acknowledged meanwhile. */
 export function skipAcknowledged(qp: QueuePair): void {
   const requester = own(qp);
   if (requester.cursor < requester.ackCursor) {
@@ -121,7 +111,6 @@ export function skipAcknowledged(qp: QueuePair): void {
   if (known > requester.cursorPacket && known < work.packets) requester.cursorPacket = known;
 }
 
-/** A packet of the answer to the work, or all of it, has been taken. */
 export function takeAnswered(
   qp: QueuePair,
   { work, psn }: { readonly work: OutstandingWqe; readonly psn: number },
@@ -136,12 +125,11 @@ export function takeAnswered(
   requester.ackCursor++;
 }
 
-/** The oldest work leaves the chip, whatever its state. */
 export function takeOldest(qp: QueuePair): OutstandingWqe | undefined {
   return own(qp).work.shift();
 }
 
-/** The oldest work completes. Work that crosses no wire may, though a restart has yet to pass it again. */
+/** Work that crosses no wire may complete though a restart has yet to pass it. */
 export function completeOldest(qp: QueuePair): void {
   const requester = own(qp);
   const work = requester.work.shift()!;
@@ -152,7 +140,6 @@ export function completeOldest(qp: QueuePair): void {
   work.completed = true;
 }
 
-/** From SQE back to RTS: moves the cursors past flushed work. */
 export function skipFlushed(qp: QueuePair): void {
   const requester = own(qp);
   requester.cursor = requester.work.first;
@@ -160,10 +147,6 @@ export function skipFlushed(qp: QueuePair): void {
   requester.cursorPacket = 0;
 }
 
-/**
- * Spends a retry for something that is sent again.
- * @returns whether there was one left.
- */
 export function spendRetry(qp: QueuePair): boolean {
   const requester = own(qp);
   if (requester.retriesLeft === 0) return false;
@@ -173,10 +156,7 @@ export function spendRetry(qp: QueuePair): boolean {
 
 const ENDLESS_RNR = 7;
 
-/**
- * Starts a wait after an RNR NAK, at the cost of an RNR retry.
- * @returns whether there was one left.
- */
+/** @returns whether an RNR retry was left. */
 export function beginRnrWait(qp: QueuePair, now: Time): boolean {
   const requester = own(qp);
   if (requester.rnrRetriesLeft === 0) return false;
@@ -186,17 +166,14 @@ export function beginRnrWait(qp: QueuePair, now: Time): boolean {
   return true;
 }
 
-/** P-28: the second ACK of the work whose last packet has this PSN. */
+/** Takes the work with this last PSN (P-28). */
 export function takePersisted(qp: QueuePair, psn: number): void {
   const { persistWaiting } = own(qp);
   persistWaiting.get(psn)!.persisted = true;
   persistWaiting.delete(psn);
 }
 
-/**
- * P-30: persistence ACKs are to be asked for again.
- * @returns for how many works.
- */
+/** P-30. @returns for how many works persistence ACKs are asked for. */
 export function beginProbes(qp: QueuePair): number {
   const { probes, persistWaiting } = own(qp);
   probes.clear();
@@ -207,12 +184,10 @@ export function beginProbes(qp: QueuePair): number {
   return probes.length;
 }
 
-/** The next work whose persistence ACK is asked for again. */
 export function takeProbe(qp: QueuePair): OutstandingWqe | undefined {
   return own(qp).probes.shift();
 }
 
-/** The queue pair stops: it waits for no answer any more. */
 export function abandonRequests(qp: QueuePair): void {
   const requester = own(qp);
   requester.persistWaiting.clear();

@@ -1,6 +1,6 @@
 /**
- * The events of a responder: the functions that write its fields, each named after its event. The protocol
- * (`responder/`, `answers/`) decides which of them happens.
+ * The functions that write a responder's fields, one per event; `responder/` and `answers/` decide
+ * which event happens.
  */
 import { ACK_SYNDROME } from "../../../fabric/wire/roce/aeth.ts";
 import { isLast, PSN_MASK, psnAdd, psnDistance } from "./psn.ts";
@@ -22,10 +22,7 @@ function own({ responder }: QueuePair): Writable<Responder> {
   return responder as Writable<Responder>;
 }
 
-/**
- * A request has come.
- * @returns whether it is the first.
- */
+/** @returns whether it is the first request. */
 export function establish(qp: QueuePair): boolean {
   const responder = own(qp);
   if (responder.established) return false;
@@ -33,7 +30,7 @@ export function establish(qp: QueuePair): boolean {
   return true;
 }
 
-/** The expected packet has come, perhaps before the NAK that asks for it has left: then that NAK never leaves. */
+/** A NAK that asks for it and has not left never leaves. */
 export function takeExpected(qp: QueuePair): void {
   const responder = own(qp);
   responder.gapNaked = false;
@@ -42,17 +39,13 @@ export function takeExpected(qp: QueuePair): void {
   responder.pendingNak = undefined;
 }
 
-/** The packet is dropped behind a missing one; a NAK for that one asks for all that follows. */
 export function noteDropped(qp: QueuePair, psn: number): void {
   const responder = own(qp);
   const { lastDropped } = responder;
   if (lastDropped === undefined || psnDistance(lastDropped, psn) > 0) responder.lastDropped = psn;
 }
 
-/**
- * Accepts a request with an answer of its own, and with it all PSNs before `nextPsn`.
- * @returns its MSN.
- */
+/** Accepts all PSNs before `nextPsn`. @returns its MSN. */
 export function acceptRequest(qp: QueuePair, nextPsn: number): number {
   const responder = own(qp);
   responder.expectedPsn = nextPsn;
@@ -60,10 +53,7 @@ export function acceptRequest(qp: QueuePair, nextPsn: number): number {
   return responder.msn;
 }
 
-/**
- * The packet's data is placed: its PSN is taken.
- * @returns whether the message is complete.
- */
+/** The packet's data is placed. @returns whether the message is complete. */
 export function acceptPacket(
   qp: QueuePair,
   message: OpenMessage,
@@ -78,7 +68,7 @@ export function acceptPacket(
   return ends;
 }
 
-/** UC: a message begins anew, with whatever PSN. */
+/** A UC message may begin with any PSN. */
 export function beginAt(qp: QueuePair, psn: number): void {
   const responder = own(qp);
   abandonOpen(responder);
@@ -86,10 +76,7 @@ export function beginAt(qp: QueuePair, psn: number): void {
   responder.droppingRest = false;
 }
 
-/**
- * UC: drops the packet's message from here on.
- * @returns whether it was dropped before.
- */
+/** For UC. @returns whether the packet's message was dropped before. */
 export function abandonMessage(qp: QueuePair, { row }: Pick<PacketIn, "row">): boolean {
   const responder = own(qp);
   const { droppingRest } = responder;
@@ -98,13 +85,13 @@ export function abandonMessage(qp: QueuePair, { row }: Pick<PacketIn, "row">): b
   return droppingRest;
 }
 
-/** Its receive WQE stays for the next message. */
+/** The receive WQE stays for the next message. */
 function abandonOpen(responder: Writable<Responder>): void {
   responder.granted ??= responder.open?.recv;
   responder.open = undefined;
 }
 
-/** The incoming message fails, and its receive WQE with it. */
+/** The receive WQE fails, too. */
 export function closeMessage(qp: QueuePair): void {
   own(qp).open = undefined;
 }
@@ -123,19 +110,17 @@ export function takeStalled(qp: QueuePair): RequestIn | undefined {
   return own(qp).stalled.shift();
 }
 
-/** Drops stalled packets: they come again behind the packet that is missing. */
+/** The packets come again behind the missing one. */
 export function dropStalled(qp: QueuePair): void {
   for (let next = takeStalled(qp); next !== undefined; next = takeStalled(qp)) {
     noteDropped(qp, next.packet.bth.psn);
   }
 }
 
-/** A receive WQE is on the chip for the first stalled packet. */
 export function grantReceive(qp: QueuePair, recv: RecvWqe): void {
   own(qp).granted = recv;
 }
 
-/** The packet whose turn it is consumes the receive WQE that was granted. */
 export function takeReceive(qp: QueuePair): RecvWqe {
   const responder = own(qp);
   const recv = responder.granted!;
@@ -143,17 +128,13 @@ export function takeReceive(qp: QueuePair): RecvWqe {
   return recv;
 }
 
-/** The queue pair ends, and releases the receive WQEs of messages and packets. */
 export function releaseReceives(qp: QueuePair): void {
   const responder = own(qp);
   responder.open = undefined;
   responder.granted = undefined;
 }
 
-/**
- * Merges an ACK into one that waits, which then stands for both.
- * @returns whether one waits.
- */
+/** The waiting ACK then stands for both. @returns whether one waits. */
 export function mergeAck(
   qp: QueuePair,
   { psn, readyAt }: Pick<AckService, "psn" | "readyAt">,
@@ -162,14 +143,13 @@ export function mergeAck(
   const { pendingAck, msn, responses } = responder;
   if (pendingAck === undefined) return false;
   if (psnDistance(pendingAck.psn, psn) > 0) pendingAck.psn = psn;
-  // It is the last one owed, or the transmitter has it.
   if (responses.length === 0) noteReception(responder, pendingAck.psn);
   pendingAck.msn = msn;
   pendingAck.readyAt = Math.max(pendingAck.readyAt, readyAt);
   return true;
 }
 
-/** Owes an ACK or NAK. A packet behind a NAK must not be acknowledged before it. */
+/** A packet behind a NAK must not be acknowledged before it. */
 export function oweAck(qp: QueuePair, ack: AckService): void {
   const responder = own(qp);
   const isAck = ack.syndrome === ACK_SYNDROME;
@@ -179,8 +159,7 @@ export function oweAck(qp: QueuePair, ack: AckService): void {
 }
 
 /**
- * P-28: a message is persistent. Where its reception ACK is still owed, the persistence ACK follows that one.
- * @returns whether it does; else the reception ACK is with the transmitter, or has left.
+ * P-28: the persistence ACK follows a reception ACK that is still owed. @returns whether it does.
  */
 export function followReception(qp: QueuePair, second: AckService): boolean {
   const { responses, receptionPsn } = own(qp);
@@ -195,14 +174,13 @@ export function followReception(qp: QueuePair, second: AckService): boolean {
   return false;
 }
 
-/** Owes an answer that is no ACK. A packet behind it must not be acknowledged before it. */
+/** A packet behind the answer must not be acknowledged before it. */
 export function oweAnswer(qp: QueuePair, service: ReadService | SingleService): void {
   const responder = own(qp);
   responder.pendingAck = undefined;
   responder.responses.push(service);
 }
 
-/** The first answer is given, or is now with the transmitter. */
 export function passAnswer(qp: QueuePair): void {
   const responder = own(qp);
   const passed = responder.responses.shift();
@@ -215,7 +193,7 @@ function noteReception(responder: Writable<Responder>, psn: number): void {
   if (psnDistance(responder.receptionPsn, psn) > 0) responder.receptionPsn = psn;
 }
 
-/** Data of a READ cannot be had: neither it nor any request behind it is answered. */
+/** Neither the failed READ nor any request behind it is answered. */
 export function failReads(qp: QueuePair, failed: ReadService, psn: number): void {
   const responder = own(qp);
   const { responses } = responder;
@@ -231,7 +209,7 @@ export function failReads(qp: QueuePair, failed: ReadService, psn: number): void
   }
 }
 
-/** The first answer cannot be given: this NAK takes its place, and no answer follows. */
+/** The NAK takes the first answer's place; none follows. */
 export function failAnswers(qp: QueuePair, nak: AckService): void {
   const responder = own(qp);
   const { responses } = responder;
@@ -240,7 +218,6 @@ export function failAnswers(qp: QueuePair, nak: AckService): void {
   responses.push(nak);
 }
 
-/** The queue pair stops: it takes no waiting packets, and sends no owed answers. */
 export function abandonAnswers(qp: QueuePair): void {
   const responder = own(qp);
   responder.stalled.clear();
@@ -248,23 +225,21 @@ export function abandonAnswers(qp: QueuePair): void {
   responder.pendingAck = undefined;
 }
 
-/** The transmitter has one more control frame, for which READ responses wait. */
 export function controlQueued(qp: QueuePair): void {
   own(qp).unsentControl++;
 }
 
-/** The control frame leaves, or has been withdrawn: no ACK is merged into it any more. */
 export function controlLeaves(qp: QueuePair, ack: AckService): void {
   const responder = own(qp);
   responder.unsentControl--;
   if (responder.pendingAck === ack) responder.pendingAck = undefined;
   if (responder.pendingNak !== ack) return;
-  // It asks for all dropped packets.
+  // The NAK asks for all dropped packets.
   responder.pendingNak = undefined;
   responder.lastDropped = undefined;
 }
 
-/** Keeps the executed request in the ring of max_dest_rd_atomic slots; the oldest goes (§3.5). */
+/** The oldest resource makes room (§3.5). */
 export function rememberResource(qp: QueuePair, resource: Resource): void {
   const { resources } = own(qp);
   resources.push(resource);
@@ -272,8 +247,8 @@ export function rememberResource(qp: QueuePair, resource: Resource): void {
 }
 
 /**
- * Counts what has not taken effect: an atomic that is to be executed in its turn, data of a verified write that
- * goes to the bus piece by piece (V-02).
+ * Counts atomics that are not executed, and verified writes whose data is not all with the bus
+ * (V-02).
  */
 export function countPending(
   qp: QueuePair,

@@ -1,4 +1,4 @@
-/** The state of a responder: the incoming message, owed answers, and records for duplicates. */
+/** A responder's state: the incoming message, owed answers, records for duplicates. */
 import type { OpcodeRow } from "../../../fabric/wire/roce/opcode.ts";
 import type { RocePacket } from "../../../fabric/wire/roce/packet.ts";
 import type { Sge } from "../../../fabric/wire/host_bus/wqe.ts";
@@ -6,49 +6,43 @@ import type { Time } from "../../../fabric/base/time.ts";
 import type { VerifyLevel, VerifyResult } from "../../../fabric/wire/roce/verify_eth.ts";
 import { createDirtyRanges, type DirtyRanges, type Span } from "./dirty_ranges.ts";
 import { Fifo, type ReadonlyFifo } from "../../../fabric/base/fifo.ts";
-import type { OperationFacts } from "./operation.ts";
+import type { AtomicTask, OperationFacts } from "./operation.ts";
 import { psnAdd } from "./psn.ts";
 import { createLine, type TxOrder } from "./tx_frame.ts";
 import type { MemorySegment, Region } from "./memory.ts";
 import type { QueuePair } from "./queue_pair.ts";
 
-/** A packet with its row, and the headers of its frame for the GRH area of UD. */
 export interface PacketIn {
   readonly packet: RocePacket;
   readonly row: OpcodeRow;
   readonly head: Uint8Array<ArrayBuffer>;
 }
 
-/** A request packet, with its operation's demands on the responder. */
 export interface RequestIn extends PacketIn {
   readonly operation: OperationFacts;
 }
 
 export interface RecvWqe {
-  /** Ring position, or slot of a shared queue. */
   position: number;
   readonly sges: readonly Sge[];
 }
 
 export interface OpenMessage {
   readonly operation: OperationFacts;
-  /** FIRST came with the vendor's opcode: the others must too. */
+  /** FIRST had the vendor's opcode: the others must have it. */
   readonly vendor: boolean;
   readonly firstPsn: number;
-  /** WRITE: where it goes; SEND: the receive WQE's memory. */
   readonly va: number;
   readonly region: Region | undefined;
   readonly segments: readonly MemorySegment[];
-  /** WRITE: bytes announced; SEND: bytes that fit. */
   readonly length: number;
   readonly recv: RecvWqe | undefined;
   readonly persist: boolean;
-  /** Of a verified write: how its data is to be checked. */
   readonly verify?: OpenVerify;
   received: number;
 }
 
-/** A READ that is being answered: frames `next` … `packets` − 1 are still to be begun. */
+/** Frames `next` … `packets` − 1 are to be begun. */
 export interface ReadService {
   readonly kind: "read";
   readonly psn: number;
@@ -56,36 +50,31 @@ export interface ReadService {
   readonly length: number;
   readonly packets: number;
   readonly msn: number;
-  /** Answers a duplicate: takes no slot of its own (§3.5). */
+  /** A repeated READ takes no slot of its own (§3.5). */
   readonly repeat: boolean;
   next: number;
-  /** Its last frame has left, or it failed: answers behind it may go. */
   done: boolean;
-  /** Of a READ that failed, or stands behind one that did: the PSN that the NAK names. */
+  /** The NAK's PSN, if this READ or one before it failed. */
   failedPsn: number | undefined;
 }
 
-/** A request that is answered by one packet of its own: an atomic, a FLUSH, a verified write. */
 export interface SingleService {
   readonly kind: "single";
   readonly operation: OperationFacts;
   readonly psn: number;
   readonly msn: number;
   readonly repeat: boolean;
-  /** The operation of an atomic in its turn; undefined for a FLUSH, which is begun at once. */
+  /** Undefined for a FLUSH, which begins at once. */
   readonly task: AtomicTask | undefined;
-  /** Of an atomic: the region that granted its word. */
   readonly region?: Region;
-  /** Of a verified write: its checks and their result, which answers duplicates too. */
   verified?: VerifiedWrite | undefined;
   result?: VerifyResult;
   state: "waiting" | "running" | "done" | "failed";
-  /** The word as it was before the atomic: its ACK carries it, and its duplicates' too. */
+  /** Value before the atomic, in all its ACKs. */
   original: bigint;
   readyAt: Time;
 }
 
-/** A service for an accepted request, with the known parts of its answer. */
 export function createService(
   { operation, packet }: Pick<RequestIn, "operation" | "packet">,
   known: Pick<SingleService, "msn" | "state" | "readyAt"> & Partial<SingleService>,
@@ -94,28 +83,26 @@ export function createService(
   return { kind: "single", operation, psn, repeat: false, task: undefined, original: 0n, ...known };
 }
 
-/** An ACK or NAK of its own packet. */
 export interface AckService {
   readonly kind: "ack";
   psn: number;
   readonly syndrome: number;
-  /** Of a NAK that ends the queue pair: the reason, for this side. */
   readonly reason?: string | undefined;
-  /** Of a persistence ACK only known as it leaves: that of the answer before it. */
+  /** A persistence ACK gets the MSN of the answer before it, as it leaves. */
   msn: number;
   readonly original?: bigint;
-  /** READ RESPONSE ONLY: the result of a verified write (V-01). */
+  /** The result of a verified write (V-01). */
   readonly payload?: Uint8Array<ArrayBuffer>;
   readyAt: Time;
-  /** P-28: the second ACKs of the messages that it acknowledges; they are due already and follow it. */
+  /** P-28: second ACKs that are due and follow it. */
   persisted?: AckService[];
-  /** A NAK whose packet has come meanwhile: it does not leave. */
+  /** The NAK's packet has come: it does not leave. */
   withdrawn?: boolean;
 }
 
 /**
- * A responder resource: an executed request, for its duplicates (§3.5). A READ is executed again, an atomic is
- * answered with the value that it found.
+ * Answered requests, kept for duplicates (§3.5): a READ is executed again, an atomic is answered
+ * with the value that it found.
  */
 export type Resource = ReadRecord | SingleService;
 
@@ -129,52 +116,45 @@ export interface ReadRecord {
 }
 
 /**
- * Only `responder_changes.ts`, `persist_records.ts` and `verify_state.ts` write the read-only fields; modules that
- * decide on the others set them.
+ * Only `responder_changes.ts`, `persist_records.ts` and `verify_state.ts` write the read-only
+ * fields.
  */
 export interface Responder {
   readonly expectedPsn: number;
   readonly msn: number;
   lastMsnSent: number;
-  /** The latest PSN whose reception ACK is with the transmitter or has left, or that a later answer implies. */
+  /** The transmitter has its reception ACK, or a later answer implies it. */
   readonly receptionPsn: number;
-  /** One NAK 0x60 per gap: packets behind the expected one are dropped in silence until it has come. */
+  /** A gap gets only one NAK 0x60. */
   gapNaked: boolean;
-  /** A NAK 0x60 or RNR NAK that has not left: it is withdrawn where its packet comes meanwhile. */
+  /** NAK 0x60 or RNR NAK: withdrawn where its packet comes before it leaves. */
   readonly pendingNak: AckService | undefined;
-  /** The last of the packets that were dropped behind a missing one, while no NAK has asked for it. */
+  /** The last packet dropped behind a missing one, until a NAK asks for it. */
   lastDropped: number | undefined;
   readonly open: OpenMessage | undefined;
-  /** UC: the rest of a message is to come of which a packet was dropped. */
   readonly droppingRest: boolean;
-  /** Stalled packets, the one that waits for its receive WQE first. */
   readonly stalled: ReadonlyFifo<RequestIn>;
-  /** The first stalled packet waits for its WQE, for earlier requests that have not taken effect, or for its memory. */
+  /** `atomic`: earlier requests have not taken effect. */
   readonly stalledFor: "recv" | "atomic" | "memory";
-  /** The receive WQE that the first stalled packet waited for. */
   readonly granted: RecvWqe | undefined;
   readonly responses: ReadonlyFifo<ReadService | SingleService | AckService>;
-  /** When the next READ may be begun: the RNIC reads data for one at a time (`dataReadPs`). */
+  /** One READ at a time reads data (`dataReadPs`). */
   nextReadAt: Time;
-  /** Of these, atomics and ATOMIC WRITEs that have not been executed. */
   readonly atomics: number;
-  /** The ACK that waits for the transmitter: later ones are merged into it. */
+  /** Later ACKs are merged into it. */
   readonly pendingAck: AckService | undefined;
-  /** Control frames that the transmitter has and that have not left: READ responses wait for them. */
   readonly unsentControl: number;
   readonly line: TxOrder;
-  /** A ring of max_dest_rd_atomic slots: the oldest goes. */
+  /** max_dest_rd_atomic slots; a new request takes the oldest one. */
   readonly resources: readonly Resource[];
   readonly stagedBytes: number;
-  /** Verified writes whose data is not all with the bus: requests behind them wait. */
+  /** Verified writes whose data is not all with the bus: later requests wait. */
   readonly placing: number;
   readonly persists: ReadonlyFifo<PersistRecord>;
-  /** The first of these that is not known to be persistent. */
+  /** The first record that is not known to be persistent. */
   readonly persistHead: number;
-  /** The peer's plain writes that no CPU was asked to flush (P-31). */
   readonly dirty: DirtyRanges;
   readonly established: boolean;
-  /** A NAK that ends the queue pair is owed: the responder takes nothing more. */
   failing: boolean;
 }
 
@@ -209,24 +189,6 @@ export function createResponder(rqPsn: number): Responder {
   };
 }
 
-/** Eight bytes of host memory. */
-export interface AtomicWord {
-  readonly address: number;
-  /** As its region is: decides how its new value is written (P-02). */
-  readonly persistent: boolean;
-  /** The host's programs' address. */
-  readonly va: number;
-  /** The peer's address. */
-  readonly remoteVa: number;
-}
-
-export type AtomicOperation =
-  | { readonly kind: "fetch-add"; readonly add: bigint }
-  | { readonly kind: "compare-swap"; readonly compare: bigint; readonly swap: bigint }
-  | { readonly kind: "atomic-write"; readonly data: Uint8Array<ArrayBuffer> };
-
-export type AtomicTask = AtomicWord & AtomicOperation;
-
 /** An atomic that has, or waits for, its word. */
 export interface AtomicTurn {
   readonly qp: QueuePair;
@@ -235,60 +197,56 @@ export interface AtomicTurn {
   readonly task: AtomicTask;
 }
 
-/** Words in use by their physical address: the first of each list has it, the others wait. */
+/** Waiters by physical address: the first has the word. */
 export type AtomicWords = Map<number, Fifo<AtomicTurn>>;
 
-/** A message to be persisted, from its last packet on; kept for its duplicates (P-30). */
+/** A message to be persisted, from its last packet on; it is kept for duplicates (P-30). */
 export interface PersistRecord {
   readonly firstPsn: number;
-  /** The PSN of both of its ACKs (P-28). */
+  /** Both of its ACKs have this PSN (P-28). */
   readonly lastPsn: number;
-  /** In the host CPU's address space, whatever key was used. */
+  /** An address of the host CPU. */
   readonly va: number;
   readonly length: number;
-  /** Earlier plain writes, which are to be flushed with it (P-31). */
+  /** Earlier plain writes to flush with it (P-31). */
   readonly spans: readonly Span[];
   /**
-   * `notified`: the host's CPU is to flush it. `flushed`: it has, and the record waits for earlier messages, whose
+   * `notified`: the CPU is to flush it. `flushed`: it has, but earlier messages are open, whose
    * ranges may cover plain writes before this one (P-31). `refused`: some of it was dropped.
    */
   state: "pending" | "notified" | "flushed" | "persisted" | "refused";
   /**
-   * A FLUSH or verified write: answered in its turn, where a persistent WRITE gets a persistence ACK
-   * (P-50, V-09).
+   * A FLUSH or verified write: answered in its turn, where a WRITE gets a persistence ACK (P-50,
+   * V-09).
    */
   readonly service: SingleService | undefined;
-  /**
-   * On a coherent bus: the region of its bytes, as writes to lost lines of a shared region are dropped (decision
-   * 13).
-   */
+  /** Coherent bus: writes to lost lines of a shared region are dropped (decision 13). */
   region?: Region;
 }
 
-/** The demand of a verified write's first packet (V-04). */
+/** V-04: the check of a verified write whose message is open. */
 export interface OpenVerify {
   readonly level: VerifyLevel;
-  /** V-02: the data so far; undefined where nothing is checked, so that data goes to memory as it comes. */
+  /** V-02; undefined where nothing is checked. */
   staged: Uint8Array<ArrayBuffer> | undefined;
 }
 
-/** A verified write that is complete and not answered yet. */
+/** A verified write that is complete, but not answered. */
 export interface VerifiedWrite {
   readonly opened: OpenMessage;
   readonly level: VerifyLevel;
   /** V-02: the sender's CRC. */
   readonly digest: number;
   placedAt: Time;
-  /** When all of its data was with the bus: from then on the answer waits for a read-back or a flush. */
+  /** All data was with the bus: the answer waits for a read-back or a flush. */
   settledAt: Time;
-  /** Bits of `VERIFY_CHECKS` so far, and the CRC computed last. */
+  /** Bits of `VERIFY_CHECKS`, and the last CRC. */
   checks: number;
   crc: number;
-  /** Undefined where memory is not read back. */
   readBack: ReadBack | undefined;
 }
 
-/** A physical piece of the memory that is read back, and its offset in the message. */
+/** The address is physical, `offset` is in the message. */
 export interface Place {
   readonly address: number;
   readonly bytes: number;
@@ -301,25 +259,22 @@ export interface ReadBack {
   readonly firstPsn: number;
   readonly segments: readonly MemorySegment[];
   readonly expected: Uint8Array<ArrayBuffer>;
-  /** The data read, where its CRC is wanted; undefined where bytes are compared. */
+  /** Undefined where bytes are compared. */
   readonly data: Uint8Array<ArrayBuffer> | undefined;
   places: readonly Place[];
-  /** 1 for each byte that another write has changed since; undefined where there is none. */
+  /** 1: another write has changed the byte. */
   covered: Uint8Array | undefined;
-  /** Number of bytes, from the first on, whose writes are with the bus: they may be read back. */
+  /** Leading bytes whose writes are with the bus: they may be read back. */
   placed: number;
-  /** Offset of the first byte that was not asked for yet, and the number of reads under way. */
+  /** The first byte that has not been asked for, and the reads under way. */
   next: number;
   missing: number;
-  /** Stands in line for the read engine. */
   queued: boolean;
   differs: boolean;
   failed: boolean;
-  /** The answer waits for nothing but this. */
   awaited: boolean;
 }
 
-/** A message's data, of which `offset` bytes are with the bus. */
 export interface StagedData {
   readonly qp: QueuePair;
   readonly service: SingleService;
@@ -327,7 +282,7 @@ export interface StagedData {
   offset: number;
 }
 
-/** The result of a check: a NAK's syndrome, or silence. */
+/** A NAK's syndrome, or silence. */
 export type Verdict = number | "drop";
 
 export function isVerdict(found: object | Verdict | undefined): found is Verdict {

@@ -4,8 +4,8 @@ import type { QueuePair } from "./queue_pair.ts";
 import { rights } from "./life_cycle.ts";
 
 /**
- * `requester`: local ACK time-out, or the end of an RNR wait. `receive`: P-26's retry. `pace`: the next
- * frame may be begun. `rate`: DCQCN's alpha or rate is due. `read`: the next READ may be answered.
+ * `requester`: local ACK time-out or RNR wait. `receive`: P-26's retry. `pace`: next frame. `rate`:
+ * DCQCN's alpha or rate. `read`: next READ answered.
  */
 const TIMERS = ["requester", "receive", "pace", "rate", "read"] as const;
 export type Timer = typeof TIMERS[number];
@@ -32,7 +32,6 @@ export function clearTimer(device: Device, qp: QueuePair, timer: Timer): void {
   device.deadlines.set(slotOf(qp, timer), NEVER);
 }
 
-/** The queue pair starts anew, or is gone. */
 export function clearTimers(device: Device, qp: QueuePair): void {
   for (const timer of TIMERS) clearTimer(device, qp, timer);
 }
@@ -46,7 +45,6 @@ export function timerOfSlot(slot: number): { readonly qpSlot: number; readonly t
   return { qpSlot: (slot - place) / TIMERS_PER_QUEUE_PAIR, timer: TIMERS[place]! };
 }
 
-/** Starts the local ACK time-out anew; attribute value 0 means never. */
 export function startTimer(device: Device, qp: QueuePair): void {
   if (qp.timeoutPs === 0 || !rights(qp.state).sends) return;
   setTimer(device, qp, { timer: "requester", time: device.now + qp.timeoutPs });

@@ -1,7 +1,4 @@
-/**
- * A card's state of verified writes (V-01 to V-05): data that waits for the CRC behind it, memory that is being
- * read back, and the results of each sender's earlier ones.
- */
+/** A card's state of verified writes (V-01 to V-05). */
 import type { RnicPlan } from "../../../fabric/rack/plan/plan.ts";
 import { type Rng, rngFor } from "../../../fabric/base/rng.ts";
 import type { Time } from "../../../fabric/base/time.ts";
@@ -13,23 +10,19 @@ import type { ReadBack, Responder, StagedData } from "./responder_state.ts";
 import type { Writable } from "./writable.ts";
 
 export interface VerifyState {
-  /** Bytes that queue pairs have reserved for data which waits to be checked, or is being checked. */
   stagedBytes: number;
-  /** Data whose CRC holds and that is not all with the bus, in turn. */
+  /** Data whose CRC holds, but which is not all with the bus. */
   readonly staged: Fifo<StagedData>;
-  /** When its next piece goes to the bus, whatever the bus's backlog. */
   stagedTurnAt: Time;
-  /** The read-back that the DMA write of this moment belongs to. */
   placing: ReadBack | undefined;
-  /** Read-backs, registered before their writes' DMA writes begin. */
+  /** Registered before their DMA writes begin. */
   readonly readBacks: Set<ReadBack>;
-  /** Those of which not all was asked for, in turn; and the read requests of the bus that theirs take. */
   readonly looking: Fifo<ReadBack>;
   readonly cold: ReadBack[];
   requestsOut: number;
-  /** V-05, by the sender's IPv4 address. */
+  /** The senders' histories (V-05), by IPv4 address. */
   readonly history: Map<number, SenderHistory>;
-  /** Draws which writes are read back though the sender's history is good enough. */
+  /** Draws read-backs in spite of a good history. */
   readonly rng: Rng;
 }
 
@@ -60,8 +53,8 @@ function own({ responder }: QueuePair): Writable<Responder> {
 }
 
 /**
- * Reserves room for all of a message's data, so that no message waits for room while it holds some.
- * @returns whether there is any.
+ * Reserves room for a whole message, so that none waits while it holds some. @returns whether there
+ * is room.
  */
 export function reserveStaging({ verify }: Card, qp: QueuePair, bytes: number): boolean {
   if (verify.stagedBytes + bytes > LIMITS.verifyStagingBytes) return false;
@@ -75,7 +68,6 @@ export function releaseStaging({ verify }: Card, qp: QueuePair, bytes: number): 
   own(qp).stagedBytes -= bytes;
 }
 
-/** The queue pair fails or is reset: it will send no answer, and the room that it holds is free. */
 export function forgetVerified(device: Card, qp: QueuePair): void {
   const { stagedBytes, resources } = qp.responder;
   releaseStaging(device, qp, stagedBytes);
@@ -89,23 +81,22 @@ export function forgetVerified(device: Card, qp: QueuePair): void {
   own(qp).placing = 0;
 }
 
-/** V-02: bytes of a message that are held until its end; none of level `none`. */
+/** V-02: held until a message's end; none of level `none`. */
 export function stagedBytesOf(level: VerifyLevel, length: number): number {
   return level === "none" ? 0 : length;
 }
 
 export interface SenderHistory {
-  /** The newest checks: 1 where one failed. Writes that were not read back are not in it. */
+  /** 1 is a failure. Only writes that were read back count. */
   readonly window: Uint8Array;
-  /** Number of places taken; the next place; number of failures among them. */
   filled: number;
   next: number;
   failed: number;
 }
 
 /**
- * The card writes to memory. A posted write passes reads that wait in the host, so a read-back may find it in place
- * of its own write: that is correct data, no damage.
+ * A posted write passes reads that wait in the host, so a read-back may find it in place of its own
+ * write: that is correct data, no damage.
  */
 export function noteOverlaps(
   { verify }: { readonly verify: VerifyState },
@@ -125,7 +116,6 @@ export function noteOverlaps(
   }
 }
 
-/** Its own data overwrites earlier data of others. */
 export function noteOwnWrite(
   { covered }: ReadBack,
   { offset, length }: { readonly offset: number; readonly length: number },

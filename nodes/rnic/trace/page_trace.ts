@@ -1,7 +1,7 @@
 /**
- * The RNIC's lines about absent memory: pages that accesses miss, that are asked for and mapped, translations that
- * are read. Their names are those of `fabric/trace/mechanism_steps.ts`. Lines of waiting accesses have their
- * message's PSN; lines about pages name the pages, by which a ladder joins both.
+ * The RNIC's lines about absent memory, with the names of `fabric/trace/mechanism_steps.ts`. Lines
+ * of waiting accesses have their message's PSN; lines about pages name the pages, by which a ladder
+ * joins both.
  */
 import type { TraceStep } from "../../../fabric/node.ts";
 import type { MechanismWord } from "../../../fabric/trace/mechanism_steps.ts";
@@ -11,7 +11,6 @@ import type { QueuePair } from "../state/queue_pair.ts";
 import { ENTRIES_PER_LINE, type TranslationTable } from "../state/translation_table.ts";
 import { trace } from "./trace.ts";
 
-/** The message that an access is of: see `psn` and `inbound` of {@link TraceStep}. */
 export interface AccessedBy {
   readonly qp: QueuePair;
   readonly psn: number | undefined;
@@ -24,19 +23,18 @@ export interface Pages {
   readonly to: number;
 }
 
-/** `pages 0 to 15 of rkey 0x100`. */
 export function pagesText({ key, from, to }: Pages): string {
   const which = to - from === 1 ? `page ${from}` : `pages ${from} to ${to - 1}`;
   return `${which} of rkey 0x${key.toString(16)}`;
 }
 
-/** The pages as ranges without gaps, each of one table: a ladder waits for all pages of a range. */
+/** A ladder waits for all pages of a range. */
 export function rangesOf(pages: readonly Pick<WantedPage, "table" | "page">[]): Pages[] {
   const ranges: { key: number; from: number; to: number }[] = [];
   const sorted = pages.toSorted((x, y) => x.table.key - y.table.key || x.page - y.page);
   for (const { table: { key }, page } of sorted) {
     const last = ranges.at(-1);
-    // A page that several objects need is named more than once.
+    // Several objects may need it.
     if (last?.key === key && page <= last.to) last.to = Math.max(last.to, page + 1);
     else ranges.push({ key, from: page, to: page + 1 });
   }
@@ -50,7 +48,6 @@ function line(
   return { step, text: `${pagesText({ key, from, to })}${text}`, pages: [key, from, to] };
 }
 
-/** An access misses pages, or translations of pages. */
 export function traceMissing(
   device: Device,
   { qp, psn, inbound }: AccessedBy,
@@ -61,7 +58,6 @@ export function traceMissing(
   trace(device, qp, { ...line(step, { pages }), ...keys });
 }
 
-/** A page request leaves: the driver's event, or the IOMMU's message. */
 export function tracePageRequest(device: Device, event: PageFault): void {
   const { key, first, count, ahead, write, hintsOf } = event;
   const step = hintsOf === undefined ? "page-request" : "hint-page-request";
@@ -71,7 +67,6 @@ export function tracePageRequest(device: Device, event: PageFault): void {
   device.out.trace(line(step, { pages, text }));
 }
 
-/** The driver, or the IOMMU, says where pages are, or that they cannot be had. */
 export function traceMapped(
   device: Device,
   step: "pages-mapped" | "pages-refused",
@@ -80,7 +75,6 @@ export function traceMapped(
   device.out.trace(line(step, { pages: { key, from: first, to: first + count } }));
 }
 
-/** A line of translations is read, or has come. */
 export function traceTranslations(
   device: Device,
   step: "translation-read" | "translations-known",

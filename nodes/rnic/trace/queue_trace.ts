@@ -1,6 +1,6 @@
 /**
- * The RNIC's lines about queues (document 003_, figure 2): doorbells, look-ups of queue information, which of two
- * write pointers is newer, reads of WQEs. Their names are those of `fabric/trace/mechanism_steps.ts`.
+ * The RNIC's lines about queues (document 003_, figure 2), with the names of
+ * `fabric/trace/mechanism_steps.ts`.
  */
 import type { TraceStep } from "../../../fabric/node.ts";
 import { formatTime, type Time } from "../../../fabric/base/time.ts";
@@ -42,7 +42,7 @@ function stampOf({ write, stored = write }: TakenDoorbell): Pick<TraceStep, "sta
   return stored === undefined ? {} : { stamp: stored.stamp };
 }
 
-/** Q-06: a doorbell is served. */
+/** Q-06. */
 export function traceDoorbell(device: Device, doorbell: TakenDoorbell): void {
   const { queue, write, wqe } = doorbell;
   const what = write === undefined ? "its number alone" : `write pointer ${write.pointer}`;
@@ -51,7 +51,7 @@ export function traceDoorbell(device: Device, doorbell: TakenDoorbell): void {
   traceQueue(device, queue, { step: "doorbell-taken", text, ...stampOf(doorbell) });
 }
 
-/** Q-06: a doorbell is not served, and why. */
+/** Q-06. */
 export function traceLostDoorbell(device: Device, doorbell: TakenDoorbell, why: string): void {
   if (!device.out.tracing) return;
   const { queue } = doorbell;
@@ -59,14 +59,14 @@ export function traceLostDoorbell(device: Device, doorbell: TakenDoorbell, why: 
   traceQueue(device, queue, { step: "doorbell-lost", text, ...stampOf(doorbell) });
 }
 
-/** Q-07: the information for a doorbell is in the cache. */
+/** Q-07. */
 export function traceCached(device: Device, entry: QueueEntry, doorbell: TakenDoorbell): void {
   const { queue, own, host, depth } = entry;
   const text = `${nameOf(device, queue)}: read pointer ${own}, write pointer ${host} of ${depth}`;
   traceQueue(device, queue, { step: "queue-cached", text, ...stampOf(doorbell) });
 }
 
-/** Q-07, Q-10: one read of a look-up leaves. */
+/** Q-07, Q-10. */
 export function traceLookUp(
   device: Device,
   { queue }: QueueLoad,
@@ -83,7 +83,7 @@ export function traceLookUp(
   traceQueue(device, queue, { step, text });
 }
 
-/** Q-07: a look-up has ended. */
+/** Q-07. */
 export function traceKnown(
   device: Device,
   load: QueueLoad,
@@ -105,7 +105,7 @@ export function traceKnown(
   traceQueue(device, load.queue, { step: "queue-known", text });
 }
 
-/** Q-08: of two write pointers the newer one is taken. `before`: the cached one. */
+/** Q-08: `before` is the cached pointer. */
 export function traceCompared(
   device: Device,
   queue: number,
@@ -129,7 +129,7 @@ export function traceCompared(
   traceQueue(device, queue, { step: "pointer-compared", text, stamp });
 }
 
-/** Q-10, Q-11: a doorbell is handled with a pointer older than the one `stored` as it rang. */
+/** Q-10, Q-11: the doorbell was handled with an older pointer than `stored`. */
 export function traceStale(
   device: Device,
   { queue, host: pointer, stamp }: QueueEntry,
@@ -144,7 +144,6 @@ function late(by: Time, known: Time): string {
   return known === 0 ? "" : `(${formatTime(by)} newer) `;
 }
 
-/** WQEs are read, or came with their doorbell: units [from, to) of the ring. */
 export function traceUnits(
   device: Device,
   queue: number,
@@ -156,7 +155,7 @@ export function traceUnits(
   traceQueue(device, queue, { step, text, units: [from, to] });
 }
 
-/** Q-07, H-04: half of a queue pair's context is not on the chip. `psn`: of the packet that waits for it. */
+/** Q-07, H-04: `psn` is that of the packet that waits. */
 export function traceContextWait(
   device: Device,
   qp: QueuePair,

@@ -1,4 +1,4 @@
-/** The requester's lines of a ladder: which figure of the documents a piece of work belongs to. */
+/** The requester's lines of a ladder, by the documents' figures. */
 import type { TraceStep } from "../../../fabric/node.ts";
 import { VENDOR_ERRORS, type VendorError } from "../../../fabric/wire/host_bus/vendor_error.ts";
 import { readsBack } from "../../../fabric/wire/roce/verify_eth.ts";
@@ -22,7 +22,7 @@ const FIGURES = {
   answer: { start: "S322", send: "S323", complete: "send-complete" },
   persist: { start: "S902", send: "S903", complete: "S908" },
   persistReception: { start: "S1002", send: "S1003", complete: "S1010" },
-  // Figures 5 and 6 of the second document, by the checks of the level.
+  // Document 2, figures 5 and 6, by the level.
   verifyBefore: { start: "verify-start", send: "4502", complete: "4505" },
   verifyAfter: { start: "verify-start", send: "4602", complete: "4608" },
   persistenceAck: { start: "S1015", send: "S1016", complete: "S1017" },
@@ -30,7 +30,7 @@ const FIGURES = {
 } as const satisfies Record<string, Figure>;
 
 /**
- * Both figures of a plain write show one exchange; this host's own flow chooses. A SEND to a peer that wrote last
+ * Figures 2 and 3 show one exchange; this host's own flow chooses. A SEND to a peer that wrote last
  * is the answer of figure 3 (S322), any other is its question (S309).
  */
 function figureOf(device: Device, qp: QueuePair, work: OutstandingWqe): Figure {
@@ -54,7 +54,6 @@ function figureOf(device: Device, qp: QueuePair, work: OutstandingWqe): Figure {
   }
 }
 
-/** Keys of the work's ladder: the WQE, and the message's packets; of a persistence ACK, the peer's message. */
 function keysOf(qp: QueuePair, work: OutstandingWqe): Partial<TraceStep> {
   const { wqe, firstPsn, packets } = work;
   const place = { wqe: work.index };
@@ -68,7 +67,6 @@ function keysOf(qp: QueuePair, work: OutstandingWqe): Partial<TraceStep> {
   return { ...place, psn: firstPsn, ...(packets > 1 && { lastPsn: lastPsnOf(work) }) };
 }
 
-/** The work has failed, or was not carried out: its CQE says so. */
 export function traceFailedWork(
   device: Device,
   qp: QueuePair,
@@ -81,7 +79,6 @@ export function traceFailedWork(
   trace(device, qp, { step: "error-cqe", text: words, ...keys });
 }
 
-/** A stage of the work: begun, its first packet on the wire, completed. */
 export function traceWork(
   device: Device,
   qp: QueuePair,

@@ -1,4 +1,4 @@
-/** The responder's lines of a ladder: which figure of the documents a message belongs to. */
+/** The responder's lines of a ladder, by the documents' figures. */
 import { nakText } from "../../../fabric/wire/roce/aeth.ts";
 import type { Device } from "../state/device.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
@@ -7,7 +7,7 @@ import { VENDOR_ERRORS, type VendorError } from "../../../fabric/wire/host_bus/v
 import { trace } from "./trace.ts";
 import type { NotifiedRanges } from "../state/persist_records.ts";
 
-/** A WRITE is complete: its last DMA write is on the bus and its ACK is owed. */
+/** The message's last DMA write is on the bus, its ACK owed. */
 export function traceArrival(device: Device, qp: QueuePair, message: OpenMessage): void {
   const { firstPsn, length, va, persist } = message;
   const { flow, flush } = device.persistence;
@@ -21,7 +21,7 @@ export function traceArrival(device: Device, qp: QueuePair, message: OpenMessage
   trace(device, qp, { step: ackStep, text: "reception ACK", ...keys });
 }
 
-/** A NAK or an RNR NAK leaves: `psn` is that of the packet that is refused, or expected (§3.4). */
+/** `psn` is that of the refused or expected packet (§3.4). */
 export function traceNak(
   device: Device,
   qp: QueuePair,
@@ -39,7 +39,6 @@ export function traceNak(
   trace(device, qp, { step, text: `${text}, PSN ${psn}${why}`, psn, inbound: true });
 }
 
-/** A receive could not take its message: its CQE says why. */
 export function traceFailedReceive(
   device: Device,
   qp: QueuePair,
@@ -51,7 +50,6 @@ export function traceFailedReceive(
   trace(device, qp, { step: "error-cqe", text: words, inbound: true, recvs: [position] });
 }
 
-/** Flow 2: the CPU is notified of the ranges to flush. */
 export function traceNotified(
   device: Device,
   qp: QueuePair,
@@ -70,8 +68,8 @@ export function traceNotified(
 }
 
 /**
- * A SEND is complete. To the side that wrote last it is the answer of figure 3 (S318, S324), to the
- * other its question (S312, S313, S314).
+ * The side that wrote last gets the answer of figure 3 (S318, S324), the other its question (S312,
+ * S313, S314).
  */
 export function traceReceive(device: Device, qp: QueuePair, message: OpenMessage): void {
   const { firstPsn, received, recv } = message;

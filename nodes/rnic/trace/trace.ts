@@ -1,13 +1,13 @@
 /**
- * The RNIC's lines of a ladder, with the documents' step numbers. Call sites ask `out.tracing` first,
- * so that no text is made without a reader.
+ * The RNIC's lines of a ladder, with the documents' step numbers. Callers ask `out.tracing` first:
+ * no text is made without a reader.
  */
 import type { TraceStep } from "../../../fabric/node.ts";
 import { formatAddress } from "../../../fabric/trace/describe.ts";
 import type { Device } from "../state/device.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 
-/** `10.0.0.1:17-10.0.0.2:18`: an RNIC knows addresses, not names; the lower address comes first. UD has no peer. */
+/** The lower address comes first: `10.0.0.1:17-10.0.0.2:18`. UD has no peer. */
 function connectionOf(device: Device, qp: QueuePair): Pick<TraceStep, "connection"> {
   if (qp.type === "ud") return {};
   const here = device.plan.address >>> 0, there = qp.attributes.destAddress >>> 0;
@@ -17,19 +17,18 @@ function connectionOf(device: Device, qp: QueuePair): Pick<TraceStep, "connectio
   return { connection: nearFirst ? `${near}-${far}` : `${far}-${near}` };
 }
 
-/** One line of this queue pair's ladder: `psn` is that of the message's first packet. */
+/** `psn` is of the message's first packet. */
 export function trace(device: Device, qp: QueuePair, line: Omit<TraceStep, "qpn">): void {
   device.out.trace({ ...line, qpn: qp.qpn, ...connectionOf(device, qp) });
 }
 
-/** A message, as a card knows it: see `psn` and `inbound` of {@link TraceStep}. */
 export interface MessageOf {
   readonly qp: QueuePair;
   readonly psn: number;
   readonly inbound: boolean;
 }
 
-/** Tells an observer that these bytes, from a physical address on, are payload of this message. */
+/** An observer learns which message the physical bytes are of. */
 export function tellPlaced(
   device: Device,
   { qp, psn, inbound }: MessageOf,
@@ -45,7 +44,7 @@ export function tellPlaced(
   });
 }
 
-/** The queue pair has failed: `qp-err`, or `qp-sqe` where only its sends have (`rocev2.md` §4.1). */
+/** `qp-err`, or `qp-sqe` where only sends have failed (`rocev2.md` §4.1). */
 export function traceFailure(device: Device, qp: QueuePair): void {
   if (!device.out.tracing) return;
   const { qpn, state } = qp;

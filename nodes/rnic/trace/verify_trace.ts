@@ -1,6 +1,6 @@
 /**
- * The receiver's lines of a verified write's ladder: figure 6 of the document where memory is to be read
- * back, figure 5 where it is not.
+ * The receiver's lines of a verified write: document 2, figure 6 with a read-back, figure 5
+ * without.
  */
 import { readsBack, VERIFY_STATUS } from "../../../fabric/wire/roce/verify_eth.ts";
 import type { Device } from "../state/device.ts";
@@ -12,7 +12,6 @@ function stepsOf({ level }: VerifiedWrite): { readonly write: string; readonly a
   return readsBack(level) ? { write: "4603", answer: "4607" } : { write: "4503", answer: "4504" };
 }
 
-/** Its data has passed the check, if there was one, and is on the bus. */
 export function traceVerifiedArrival(device: Device, qp: QueuePair, verified: VerifiedWrite): void {
   const { opened: { firstPsn, length, va }, level } = verified;
   const checked = level === "none" ? "" : "CRC holds, ";
@@ -24,7 +23,6 @@ export function traceVerifiedArrival(device: Device, qp: QueuePair, verified: Ve
   });
 }
 
-/** A read-back has completed, with its result. */
 export function traceLookedAt(
   device: Device,
   qp: QueuePair,
@@ -52,7 +50,6 @@ const STATUS_TEXTS: Readonly<Record<number, string>> = {
   [VERIFY_STATUS["read-failed"]]: "memory cannot be read",
 };
 
-/** The answer is owed. */
 export function traceVerdict(
   device: Device,
   qp: QueuePair,

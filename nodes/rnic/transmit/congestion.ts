@@ -1,7 +1,6 @@
 /**
- * Congestion control at the RNIC (`rocev2.md` §3.9): as DCQCN's notification point it answers marked packets with
- * CNPs, as its reaction point it paces queue pairs by `dcqcn.ts`. PFC is in
- * `flow_control.ts`. Where the scenario leaves it off, the card has none of this state.
+ * Congestion control (`rocev2.md` §3.9): DCQCN's notification point answers marked packets with
+ * CNPs, its reaction point paces queue pairs (`dcqcn.ts`). PFC is in `flow_control.ts`.
  */
 import { pausedTime } from "../../../fabric/link/pause.ts";
 import type { RnicPlan } from "../../../fabric/rack/plan/plan.ts";
@@ -30,7 +29,6 @@ import {
   type Reaction,
 } from "../state/congestion_state.ts";
 
-/** Undefined where all of it is off. */
 export function createCongestion(plan: RnicPlan): Congestion | undefined {
   if (plan.congestion === undefined) return undefined;
   return {
@@ -56,9 +54,9 @@ function reactionFor(congestion: Congestion, qp: QueuePair): Reaction {
 }
 
 /**
- * Notification point: a packet for this queue pair has passed its checks. Where it is marked and of a kind that a
- * rate can slow down, the card notifies its sender, at most once in `cnpIntervalPs`. UD has no single sender, and
- * ACKs follow the packets that they acknowledge.
+ * Notification point: a marked packet of a kind that a rate can slow down notifies its sender, at
+ * most once in `cnpIntervalPs`. UD has no single sender, and ACKs follow the packets that they
+ * acknowledge.
  */
 export function noteMark(
   device: Device,
@@ -67,7 +65,7 @@ export function noteMark(
 ): void {
   const { congestion, now } = device;
   if (congestion === undefined || packet.ecn !== ECN.congestion) return;
-  // In RoCEv1 these bits are the sender's own.
+  // In RoCEv1 these bits are the sender's.
   if (packet.grh !== undefined) return;
   congestion.counters.ecnMarkedIn++;
   const { dcqcn } = congestion.plan;
@@ -79,14 +77,13 @@ export function noteMark(
   congestion.notices.push({ qp, life: qp.life, readyAt: device.stageAt });
 }
 
-/** Reaction point: a notification has come. False where no queue pair here reacts to it. */
+/** @returns false where no queue pair here reacts to it. */
 export function takeCnp(device: Device, packet: RocePacket): boolean {
   const { congestion, now } = device;
   const dcqcn = congestion?.plan.dcqcn;
   if (congestion === undefined || dcqcn === undefined || dcqcn === null) return false;
   const qp = device.queuePairs.get(packet.bth.destQpn);
   if (qp === undefined || qp.type === "ud") return false;
-  // A failed queue pair sends nothing more, and its timers have ended.
   if (!rights(qp.state).takesRequests) return false;
   if (packet.sourceAddress !== qp.attributes.destAddress >>> 0) return false;
   congestion.counters.cnpsIn++;
@@ -103,7 +100,6 @@ function startRateTimer(device: Device, qp: QueuePair, limiter: RateLimiter): vo
   setTimer(device, qp, { timer: "rate", time });
 }
 
-/** A limiter's timers are due: alpha, the rate, or both. */
 export function rateTimer(device: Device, qp: QueuePair): void {
   const { congestion, now } = device;
   const reaction = congestion && reactionOf(congestion, qp);
@@ -121,7 +117,7 @@ export function rateTimer(device: Device, qp: QueuePair): void {
   }
 }
 
-/** Whether the queue pair may not begin a frame now; then it is scheduled for when it may. */
+/** A queue pair that is held back is scheduled for when it may begin. */
 export function isHeldBack(device: Device, congestion: Congestion, qp: QueuePair): boolean {
   const { flow } = congestion;
   if (flow !== undefined && parkWherePaused(device, flow, qp)) return true;
@@ -131,7 +127,6 @@ export function isHeldBack(device: Device, congestion: Congestion, qp: QueuePair
   return true;
 }
 
-/** A frame was begun: the next one of its queue pair waits as its rate demands. */
 export function countFrame(device: Device, congestion: Congestion, job: TxFrame): void {
   const limiter = reactionOf(congestion, job.qp)?.limiter;
   const { dcqcn, bitsPerSecond: lineBps } = congestion.plan;
@@ -140,7 +135,6 @@ export function countFrame(device: Device, congestion: Congestion, job: TxFrame)
   countBytes(limiter, dcqcn, { now: device.now, bytes, lineBps });
 }
 
-/** Figures for the run's report. */
 export function congestionStatistics(device: Device): Record<string, number> {
   const { congestion, now } = device;
   if (congestion === undefined) return {};

@@ -1,14 +1,12 @@
 /**
- * DCQCN's reaction point: the rate of one queue pair as its RNIC lets it send, cut by congestion
- * notifications, raised by a timer and a byte counter (Zhu et al., SIGCOMM'15, §3.1 and §5, whose
- * names the fields have; `rocev2.md` §3.9). Numbers in, numbers out: `congestion.ts` has the queue
- * pairs, the timers and the packets.
+ * DCQCN's reaction point: a queue pair's rate, cut by notifications, raised by a timer and a byte
+ * counter (Zhu et al., SIGCOMM'15, §3.1 and §5, whose names the fields have; `rocev2.md` §3.9).
  */
 import { PS_PER_S, type Time } from "../../../fabric/base/time.ts";
 import type { DcqcnParameters } from "../../../fabric/rack/plan/plan.ts";
 import type { RateLimiter } from "../state/congestion_state.ts";
 
-/** The limiter of a queue pair that has been sending at the line's rate: alpha is 1 (§3.9). */
+/** The queue pair has sent at the line's rate: alpha is 1 (§3.9). */
 export function createRateLimiter(
   parameters: DcqcnParameters,
   at: { readonly now: Time; readonly lineBps: number },
@@ -30,8 +28,8 @@ export function createRateLimiter(
 }
 
 /**
- * A notification has come: R_T = R_C, R_C = R_C · (1 − alpha/2), and both counters start anew. At most one cut in
- * `decreaseIntervalPs`; each notification counts for alpha.
+ * R_T = R_C, R_C = R_C · (1 − alpha/2), and both counters start anew. At most one cut in `decreaseIntervalPs`; each
+ * notification counts for alpha.
  * @returns whether the rate was cut.
  */
 export function takeNotification(
@@ -52,7 +50,7 @@ export function takeNotification(
   return true;
 }
 
-/** Every `alphaTimerPs`: alpha = (1 − g) · alpha, and g more where a notification has come. */
+/** Every `alphaTimerPs`: alpha = (1 − g) · alpha, and g more after a notification. */
 export function updateAlpha(limiter: RateLimiter, parameters: DcqcnParameters): void {
   const { g } = parameters;
   limiter.alpha = (1 - g) * limiter.alpha + (limiter.notified ? g : 0);
@@ -60,7 +58,6 @@ export function updateAlpha(limiter: RateLimiter, parameters: DcqcnParameters): 
   limiter.alphaAt += parameters.alphaTimerPs;
 }
 
-/** The step of an event, by the number of events of either kind so far. */
 export type Stage = "fast-recovery" | "additive-increase" | "hyper-increase";
 
 /** The first F events of either kind recover; more than F of both are hyper-active. */
@@ -73,7 +70,7 @@ export function stageOf(
   return Math.min(timer, bytes) > fastRecovery ? "hyper-increase" : "additive-increase";
 }
 
-/** After an event: R_T grows by the stage's step, then R_C goes half the way to it. */
+/** R_T grows by the stage's step, R_C goes half the way to it. */
 function increase(limiter: RateLimiter, parameters: DcqcnParameters, lineBps: number): void {
   const events = { timer: limiter.timerEvents, bytes: limiter.byteEvents };
   const stage = stageOf(events, parameters.fastRecovery);
@@ -83,7 +80,6 @@ function increase(limiter: RateLimiter, parameters: DcqcnParameters, lineBps: nu
   limiter.currentBps = Math.round((limiter.targetBps + limiter.currentBps) / 2);
 }
 
-/** An event of the timer. */
 export function timerEvent(
   limiter: RateLimiter,
   parameters: DcqcnParameters,
@@ -95,8 +91,8 @@ export function timerEvent(
 }
 
 /**
- * `bytes` are begun to be sent: the next frame waits for the time that they take at R_C, and every
- * `byteCounterBytes` there is an event.
+ * The next frame waits for the time of these bytes at R_C; every `byteCounterBytes` there is an
+ * event.
  */
 export function countBytes(
   limiter: RateLimiter,
@@ -114,7 +110,7 @@ export function countBytes(
   }
 }
 
-/** Whether the rate is back at the line's, within a thousandth: then nothing limits it. */
+/** The rate is within a thousandth of the line's. */
 export function isRecovered(limiter: RateLimiter, lineBps: number): boolean {
   return limiter.currentBps >= lineBps * 0.999;
 }

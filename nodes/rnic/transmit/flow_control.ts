@@ -1,7 +1,6 @@
 /**
- * Priority-based flow control at the RNIC's network port (`rocev2.md` §3.9), in both directions: the sending module
- * holds back priorities that the other end has paused, and the receiving module asks for a pause where the wire is
- * faster than the bus. Frames of one priority keep their order.
+ * Priority-based flow control at the network port (`rocev2.md` §3.9): the sending module holds back
+ * paused priorities, the receiving module asks for a pause where the wire is faster than the bus.
  */
 import {
   askPause,
@@ -30,7 +29,6 @@ import { BUS_BACKLOG_PS, BUS_RESUME_PS, COMMIT_AHEAD_PS } from "../state/limits.
 import type { QueuePair } from "../state/queue_pair.ts";
 import type { FlowControl } from "../state/congestion_state.ts";
 
-/** Undefined where PFC is off. */
 export function createFlowControl({ congestion, mac }: RnicPlan): FlowControl | undefined {
   if (congestion === undefined || congestion.pfc === null) return undefined;
   const { bitsPerSecond, pfc } = congestion;
@@ -44,7 +42,7 @@ export function createFlowControl({ congestion, mac }: RnicPlan): FlowControl | 
   };
 }
 
-/** The priority of frames with this DSCP; 0 stands for the fabric's default. */
+/** 0 stands for the fabric's default. */
 export function priorityOf(device: Device, dscp: number): number {
   return priorityOfDscp(dscp === 0 ? device.congestion?.plan.dscp ?? 0 : dscp);
 }
@@ -53,7 +51,7 @@ function priorityOfJob(device: Device, { ud, qp }: TxFrame): number {
   return priorityOf(device, ud === undefined ? qp.path.dscp : ud.trafficClass >> 2);
 }
 
-/** Takes a pause frame; false where the frame is none, or PFC is off. */
+/** @returns false where the frame is no pause, or PFC is off. */
 export function obeyPause(device: Device, frame: Frame): boolean {
   const { congestion, now } = device;
   if (congestion?.flow === undefined || !isMacControl(headOf(frame))) return false;
@@ -66,7 +64,6 @@ export function obeyPause(device: Device, frame: Frame): boolean {
   return true;
 }
 
-/** Moves frames that may not leave now from the transmitter's queue to those held. */
 export function holdPaused(device: Device, flow: FlowControl): void {
   const { transmitter, now } = device;
   const { control, data } = transmitter;
@@ -89,7 +86,7 @@ function mayPass({ pauses, held }: FlowControl, priority: number, now: Time): bo
   return control.length === 0 && data.length === 0;
 }
 
-/** A held frame that may leave now, of the highest priority; ACKs go before data. */
+/** Takes a frame that may leave now, of the highest priority; ACKs before data. */
 export function takeHeld(
   flow: FlowControl,
   now: Time,
@@ -107,7 +104,7 @@ export function takeHeld(
   return undefined;
 }
 
-/** Parks a queue pair whose priority is paused: it keeps its place in the round robin. */
+/** The queue pair keeps its place in the round robin. */
 export function parkWherePaused(device: Device, flow: FlowControl, qp: QueuePair): boolean {
   if (!isPaused(flow.pauses, priorityOf(device, qp.path.dscp), device.now)) return false;
   qp.scheduled = true;
@@ -115,7 +112,6 @@ export function parkWherePaused(device: Device, flow: FlowControl, qp: QueuePair
   return true;
 }
 
-/** Returns parked queue pairs whose pause is over to the round robin. */
 export function unpark(device: Device, { pauses, parked }: FlowControl): void {
   for (let count = parked.length; count > 0; count--) {
     const qp = parked.shift()!;
@@ -125,7 +121,7 @@ export function unpark(device: Device, { pauses, parked }: FlowControl): void {
   }
 }
 
-/** When a pause ends that something waits for, or one has to be renewed or taken back. */
+/** When a pause ends for which something waits, or one has to be renewed or taken back. */
 export function flowWakeAt(device: Device, flow: FlowControl): Time {
   const { pauses, held, parked, requests } = flow;
   const wireAt = device.transmitter.freeAt - COMMIT_AHEAD_PS;
@@ -146,8 +142,8 @@ export function flowWakeAt(device: Device, flow: FlowControl): Time {
 }
 
 /**
- * Whether the receive buffer has no room for a frame: it is full where the wire has been faster than the bus. With
- * PFC the card has asked for a pause before, and the headroom takes the rest.
+ * The receive buffer is full: the wire has been faster than the bus. With PFC a pause was asked
+ * for, and the headroom takes the rest.
  */
 export function isOverrun(device: Device): boolean {
   const backlogPs = device.dma.busFreeAt - device.now;
@@ -160,7 +156,7 @@ export function isOverrun(device: Device): boolean {
   return backlogPs > BUS_BACKLOG_PS + flow.headroomPs;
 }
 
-/** Takes a pause back when the buffer has drained, or renews it before it expires. */
+/** Pauses are taken back when the buffer has drained, and renewed before they expire. */
 export function servePauses(device: Device, flow: FlowControl): void {
   const { requests } = flow;
   if (requests.asked === 0) return;

@@ -1,9 +1,8 @@
 /**
- * Loopback: frames to the card's own address, which it turns round inside. Both modules treat them as other frames,
- * in the same time; no packet appears at the port, and no port counter has it (rdmamojo.com, "Loopback messages in
- * RDMA"). [choice] The internal path takes no time of its own, and the transmitter gives it one frame after the
- * other at the port's rate, between those to the wire: no published figure of this path alone is known. RPerf
- * (ISPASS '20) takes a loopback's time for that of the card and its host, without the network.
+ * Loopback: frames to the card's own address. Both modules treat them as others, in the same time,
+ * but no port counter has them (rdmamojo.com, "Loopback messages in RDMA"). [choice] The internal
+ * path takes no time, and the transmitter gives it frames at the port's rate, between those to the
+ * wire: no published figure of this path alone is known.
  */
 import { wireBytes } from "../../../fabric/link/link.ts";
 import { NEVER, type Time, transferTime } from "../../../fabric/base/time.ts";
@@ -15,7 +14,7 @@ export function isOwn({ plan }: Device, packet: RocePacket): boolean {
   return packet.destinationAddress === plan.address >>> 0;
 }
 
-/** Sends a frame to this card's own receiving module. @returns when the transmitter is free again. */
+/** @returns when the transmitter is free again. */
 export function loopFrame(device: Device, frame: Frame, departAt: Time): Time {
   const { counters, plan, transmitter, out } = device;
   counters.loopbackFrames++;
@@ -29,7 +28,6 @@ export function loopFrame(device: Device, frame: Frame, departAt: Time): Time {
   return endPs;
 }
 
-/** The next looped frame that is due. */
 export function takeLooped({ transmitter: { looped }, now, out }: Device): Frame | undefined {
   const first = looped.peek();
   if (first === undefined || first.span.endPs > now) return undefined;

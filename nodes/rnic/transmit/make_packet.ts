@@ -1,4 +1,4 @@
-/** Packets as this card sends them: addresses, base header, extension headers (`rocev2.md` §1). */
+/** Packets as this card sends them (`rocev2.md` §1). */
 import { DEFAULT_PKEY } from "../../../fabric/wire/roce/bth.ts";
 import { ECN } from "../../../fabric/wire/roce/ipv4.ts";
 import { attachHint, attachRange } from "../../../fabric/wire/roce/hint.ts";
@@ -18,7 +18,6 @@ import { psnDistance } from "../state/psn.ts";
 import { crcUpdate } from "../../../fabric/wire/roce/icrc.ts";
 import { viewOf } from "../../../fabric/base/slab.ts";
 
-/** Fields of a packet's base headers, besides the sender's own. */
 export interface Outgoing {
   readonly path: Path;
   readonly row: OpcodeRow;
@@ -28,12 +27,11 @@ export interface Outgoing {
   readonly payload: Uint8Array<ArrayBuffer>;
 }
 
-/** A packet that is not finished yet. */
 export type Packet = { -readonly [Field in keyof RocePacket]: RocePacket[Field] };
 
 export function packetOfJob(device: Device, job: TxFrame): RocePacket {
   const { qp, row, ud, work, hint } = job;
-  // The CRC that the last packet carries covers that packet's own payload.
+  // The last packet's CRC covers its own payload.
   if (work?.digest !== undefined) coverPayload(work, job);
   const packet = makePacket(device, {
     path: ud === undefined ? qp.path : datagramPath(qp, ud),
@@ -48,7 +46,7 @@ export function packetOfJob(device: Device, job: TxFrame): RocePacket {
   return hint.form === "range" ? attachRange(packet, hint.length) : attachHint(packet, hint);
 }
 
-/** The extension headers that the frame's opcode has (`rocev2.md` §1.3). */
+/** Adds extension headers (`rocev2.md` §1.3). */
 function extend(device: Device, packet: Packet, job: TxFrame): void {
   const { qp, row, reth, immediate, rare, read, ud } = job;
   if (reth !== undefined) packet.reth = reth;
@@ -59,9 +57,9 @@ function extend(device: Device, packet: Packet, job: TxFrame): void {
   }
   if (rare !== undefined) Object.assign(packet, rare);
   if (row.headers.includes("digestEth")) packet.digestEth = { crc: digestOf(job.work!) };
-  // A greeting between cards has an address vector, and is no datagram.
+  // A greeting between cards is no datagram, though it has an address vector.
   if (ud !== undefined && qp.card === undefined) {
-    // A Q_Key with the top bit set stands for the queue pair's own.
+    // With the top bit set the queue pair's own key is used.
     const qKey = ud.qKey >= 0x8000_0000 ? qKeyOf(qp) : ud.qKey;
     packet.deth = { qKey, reserved: 0, sourceQpn: qp.qpn };
   }
@@ -74,7 +72,6 @@ function datagramPath(qp: QueuePair, ud: UdAddress): Path {
     dscp: ud.trafficClass >> 2,
     ttl: ud.hopLimit,
     udpSourcePort: ud.udpSourcePort || udpSourcePort(qp.qpn, ud.qpn),
-    // A datagram's WQE has 16 bits for its flow.
     flowLabel: ud.udpSourcePort,
   };
 }
@@ -114,7 +111,7 @@ export function makePacket(device: Device, frame: Outgoing): Packet {
   return packet;
 }
 
-/** C-01: the packet is RoCEv1's: no IPv4, no UDP; the tag where a frame's priority has an effect. */
+/** C-01, RoCEv1: no IPv4, no UDP; a tag where priority has an effect. */
 function putInGrh({ congestion }: Device, packet: Packet, { address, flowLabel }: Path): void {
   packet.destinationMac = macOfGid(address);
   packet.identification = 0;
@@ -123,16 +120,15 @@ function putInGrh({ congestion }: Device, packet: Packet, { address, flowLabel }
   packet.grh = { flowLabel, priority };
 }
 
-/** Offset of the BTH in this card's frames, where it is not RoCEv2's (`frameBytes`). */
+/** @returns undefined where it is RoCEv2's (`frameBytes`). */
 export function ownBthAt({ plan, congestion }: Device): number | undefined {
   if (plan.roce === undefined) return undefined;
   return bthBehind({ flowLabel: 0, priority: congestion === undefined ? undefined : 0 });
 }
 
 /**
- * V-02: adds the payload of a packet that leaves to its message's CRC, once: a repeated packet was fetched again,
- * and if that fetch damaged it the receiver must find out, not be given a CRC that fits. Frames of a queue pair
- * leave in the order in which they were begun, so a register per message is enough.
+ * V-02: covers each payload once: if the fetch for a repeated packet damaged it, the receiver must
+ * find out. Frames leave in the order begun, so a register per message is enough.
  */
 function coverPayload(work: OutstandingWqe, { psn, payload }: TxFrame): void {
   const { digest } = work;
@@ -141,7 +137,7 @@ function coverPayload(work: OutstandingWqe, { psn, payload }: TxFrame): void {
   digest.register = crcUpdate(digest.register, viewOf(payload), { from: 0, end: payload.length });
 }
 
-/** The CRC that the message's last packet carries; 0 where it is not looked at. */
+/** The last packet's CRC; 0 where the receiver does not check it. */
 function digestOf({ wqe, digest }: OutstandingWqe): number {
   return digest === undefined ? wqe?.verify?.crc ?? 0 : ~digest.register >>> 0;
 }

@@ -1,7 +1,7 @@
 /**
- * Sending module: fetches payload, builds frames and gives them to the wire as it becomes free. ACKs go before
- * data; frames of one queue pair's direction leave in the order in which they were begun, and a responder's
- * answers, ACKs and data alike, in the order of their requests.
+ * Sending module: fetches payload, builds frames, gives them to the wire. ACKs go before data;
+ * frames of one direction of a queue pair leave in the order begun, a responder's answers, ACKs and
+ * data alike, in the order of their requests.
  */
 import { PORTS } from "../../../fabric/node.ts";
 import { NEVER, type Time } from "../../../fabric/base/time.ts";
@@ -38,8 +38,8 @@ export const NO_BYTES = new Uint8Array(0);
 const walker = new PieceWalker();
 
 /**
- * Fetches the payload of consecutive begun frames of one message, from `offset` of the message's memory. Without
- * memory (inline data, no payload) they are complete at once.
+ * Fetches the payload of consecutive frames, from `offset` of the message. Frames without a payload
+ * in memory are complete at once.
  */
 export function fetchPayload(
   device: Device,
@@ -48,7 +48,7 @@ export function fetchPayload(
 ): void {
   const { segments, offset } = source;
   const { line, read } = jobs[0]!;
-  // The card no longer reads memory that was deregistered since its key was checked.
+  // Memory deregistered since its key was checked is not read.
   const failed = !isLive(segments);
   const bthAt = ownBthAt(device);
   let bytes = 0;
@@ -67,7 +67,7 @@ export function fetchPayload(
   const most = read === undefined ? gatherReadBytes : dmaReadBytes;
   walker.start(segments, { offset, length: bytes, most });
   while (walker.next()) {
-    // A piece that is all of the payload is used without a copy; several are put together. Null regions are zeros.
+    // One piece is used without a copy; null regions read as zeros.
     if (walker.offset === 0 && (walker.bytes < bytes || walker.isNull)) {
       gather.data = allocate(bytes);
     }
@@ -82,7 +82,6 @@ export function fetchPayload(
   if (gather.missing === 0) handOut(device, gather, device.stageAt);
 }
 
-/** Takes a piece of payload; `data` is undefined where the read failed. */
 export function takePayload(
   device: Device,
   piece: { readonly gather: Gather; readonly offset: number },
@@ -107,25 +106,23 @@ function handOut(device: Device, { jobs, data, failed }: Gather, readyAt: Time):
     at += job.payloadBytes;
     if (isStale(job)) device.transmitter.bufferedBytes -= job.payloadBytes;
   }
-  // The frames are of one epoch: where one is stale, all are.
+  // They are of one epoch.
   if (!isStale(jobs[0]!)) passReady(device, jobs[0]!.line);
 }
 
-/** V-08 damages the data of WRITEs and verified writes alone. */
+/** V-08 damages only data of writes. */
 function isWritten(job: TxFrame): boolean {
   return job.work?.plan.writes === true && !job.failed && !isStale(job);
 }
 
-/** Gives the transmitter a control frame, which leaves when it is ready. */
 export function queueControl(device: Device, frame: ControlFrame): void {
   controlQueued(frame.qp);
   if (mayAnswer(device, frame)) device.transmitter.control.push(frame);
 }
 
 /**
- * Hands complete frames from the head of a line to the transmitter. A READ response does not pass a control frame
- * of its queue pair, as answers leave in the order of the requests (§3.6); it waits here, where it does not hold up
- * the frames of other queue pairs.
+ * Sends complete frames from the head. A READ response passes no control frame of its queue pair
+ * (§3.6); it waits here, where it does not hold up other queue pairs.
  */
 function passReady(device: Device, line: TxOrder): void {
   for (let job = line.jobs.peek(); job !== undefined && !job.fetching; job = line.jobs.peek()) {
@@ -140,7 +137,6 @@ function passReady(device: Device, line: TxOrder): void {
   }
 }
 
-/** Abandons all frames of a line that have not left. */
 export function cancelLine(device: Device, line: TxOrder): void {
   line.epoch++;
   for (let job = line.jobs.shift(); job !== undefined; job = line.jobs.shift()) {
@@ -148,7 +144,7 @@ export function cancelLine(device: Device, line: TxOrder): void {
   }
 }
 
-/** Sends as much as the wire can take now. Called at the end of every step. */
+/** Called at the end of every step. */
 export function runTransmitter(device: Device): void {
   const { transmitter, now } = device;
   const { control, data } = transmitter;
@@ -157,7 +153,7 @@ export function runTransmitter(device: Device): void {
     if (device.congestion !== undefined && sendAhead(device, device.congestion)) continue;
     const ack = control.peek();
     const job = data.peek();
-    // Where data waits, an ACK that is not ready yet must not hold it up.
+    // An ACK that is not ready must not hold up data.
     const ahead = job === undefined ? COMMIT_AHEAD_PS : 0;
     if (ack !== undefined && ack.ack.readyAt <= now + ahead) {
       control.shift();
@@ -172,9 +168,8 @@ export function runTransmitter(device: Device): void {
 }
 
 /**
- * Congestion notifications go first, then frames that a pause has held back. Frames that may not leave now are
- * moved out of the way.
- * @returns whether a frame was sent.
+ * Sends congestion notifications first, then frames held back by a pause. @returns whether a frame
+ * was sent.
  */
 function sendAhead(device: Device, congestion: Congestion): boolean {
   const { transmitter, now } = device;
@@ -198,7 +193,6 @@ function sendAhead(device: Device, congestion: Congestion): boolean {
   return true;
 }
 
-/** When pauses let the next congestion notification leave; NEVER where there is none. */
 function noticeAt(device: Device, { plan, flow, notices }: Congestion): Time {
   if (notices.length === 0) return NEVER;
   return flow === undefined ? 0 : flow.pauses.until[priorityOf(device, plan.cnpDscp)]!;
@@ -219,7 +213,6 @@ function dropStale(device: Device): void {
   }
 }
 
-/** When {@link runTransmitter} can go on with what it could not do at the end of this step. */
 export function transmitterWakeAt(device: Device): Time {
   const { transmitter, now, congestion } = device;
   const wireAt = transmitter.freeAt - COMMIT_AHEAD_PS;
@@ -249,7 +242,7 @@ function sendData(device: Device, job: TxFrame): void {
   if (read !== undefined) qp.responder.lastMsnSent = read.msn;
   const packet = packetOfJob(device, job);
   const frame = sendPacket(device, packet, job.readyAt);
-  // A greeting between cards: nothing waits for it.
+  // It is a greeting between cards.
   if (qp.card !== undefined && work === undefined) return;
   device.up.frameSent(device, job, frame);
 }
@@ -284,10 +277,10 @@ function emitControl(device: Device, { qp, ack, opcode }: ControlFrame): void {
     solicited: false,
     payload: ack.payload ?? NO_BYTES,
   });
-  // Credits are those of the moment; a persistence ACK (P-28) has none.
+  // An ACK has the credits of the moment, a persistence ACK none (P-28).
   const credits = ack.syndrome === ACK_SYNDROME && opcode !== "VENDOR PERSISTENCE ACKNOWLEDGE";
   const syndrome = credits ? creditSyndrome(device, qp) : ack.syndrome;
-  // A persistence ACK may overtake answers, whose MSN must not run back behind it.
+  // A persistence ACK may overtake answers, whose MSN must not run back.
   if (opcode !== "VENDOR PERSISTENCE ACKNOWLEDGE") qp.responder.lastMsnSent = ack.msn;
   packet.aeth = { syndrome, msn: qp.responder.lastMsnSent };
   if (ack.original !== undefined) packet.atomicAckEth = { original: ack.original };
@@ -298,7 +291,7 @@ function emitControl(device: Device, { qp, ack, opcode }: ControlFrame): void {
 const CNP_ROW = opcodeRow(OPCODE.CNP)!;
 const CNP_PAYLOAD = new Uint8Array(16);
 
-/** `rocev2.md` §3.9: BECN, no PSN, 16 reserved bytes, a priority of its own. */
+/** A CNP (`rocev2.md` §3.9): BECN, no PSN, 16 reserved bytes, a priority of its own. */
 function sendNotice(device: Device, congestion: Congestion, notice: Notice): void {
   congestion.counters.cnpsOut++;
   const packet = makePacket(device, {

@@ -1,8 +1,8 @@
 /**
- * Read-back (V-03): behind its DMA writes the card reads the same memory by DMA and compares it with the data. A
- * read may go out as soon as the write of its bytes is with the bus, while others are still to come: reads do not
- * pass writes before them, so each sees its own (P-03). The last one is behind all writes of the message; in flow 1
- * it has pushed them into the persistence domain on the way, as an LSB read does (V-09, P-24).
+ * Read-back (V-03): behind its DMA writes the card reads the same memory and compares it with the
+ * data. A read may go out when the write of its bytes is with the bus: reads do not pass earlier
+ * writes, so each sees its own (P-03). In flow 1 the last read has pushed all writes of the message
+ * into the persistence domain, as an LSB read does (V-09, P-24).
  */
 import { readRequests } from "../../../fabric/wire/host_bus/pcie.ts";
 import type { Device } from "../state/device.ts";
@@ -21,8 +21,8 @@ import { writesNoSnoop } from "../dma/place_payload.ts";
 const walker = new PieceWalker();
 
 /**
- * A coming read-back. From now on, before its own DMA writes, it records other writes to its memory: those are no
- * damage.
+ * It must be created before its own DMA writes, as it records other writes to its memory, which are
+ * no damage.
  */
 export function createReadBack(
   device: Device,
@@ -59,7 +59,7 @@ function placesOf(segments: readonly MemorySegment[], length: number): Place[] {
   return places;
 }
 
-/** Pages of this table have come or gone: others' writes there are found at their present addresses. */
+/** Pages have moved: others' writes are found at their present addresses. */
 export function relocateReadBacks({ verify }: Device, table: TranslationTable): void {
   for (const readBack of verify.readBacks) {
     const { segments, expected } = readBack;
@@ -68,7 +68,6 @@ export function relocateReadBacks({ verify }: Device, table: TranslationTable): 
   }
 }
 
-/** The queue pair's read-backs that waited for pages have them. */
 export function resumeLooks({ verify }: Device, qp: QueuePair): void {
   const waiting = verify.cold.splice(0);
   for (const readBack of waiting) {
@@ -86,7 +85,7 @@ function hasPage(device: Device, readBack: ReadBack): boolean {
   const length = Math.min(device.timing.dmaReadBytes, expected.length - offset, placed - offset);
   const access = { segments, offset, length, write: false, pagesOnly: true };
   const by = { kind: "look", qp } as const;
-  // One of them waits for all: they look again when it has its page.
+  // One of them waits for all.
   const isThere = isWaiting(device, qp, "look")
     ? checkAccess(device, access, by) === "ready"
     : awaitAccess(device, access, by);
@@ -94,7 +93,6 @@ function hasPage(device: Device, readBack: ReadBack): boolean {
   return isThere;
 }
 
-/** The writes of its first `placed` bytes are with the bus: these may be read back. */
 export function lookUpTo(device: Device, readBack: ReadBack, placed: number): void {
   readBack.placed = placed;
   if (!readBack.queued) {
@@ -104,7 +102,7 @@ export function lookUpTo(device: Device, readBack: ReadBack, placed: number): vo
   takeShare(device);
 }
 
-/** The answer waits for this alone: all of it may be read back. One of no bytes is done. */
+/** All of it may be read back. */
 export function awaitReadBack(device: Device, readBack: ReadBack): void {
   readBack.awaited = true;
   device.counters.verifyReadBacks++;
@@ -114,19 +112,19 @@ export function awaitReadBack(device: Device, readBack: ReadBack): void {
 }
 
 /**
- * Sends reads while they take less than half of the engine's limit: READs and atomics of peers, which have their
- * turns before {@link runReadBacks}, get the other half if they want it.
+ * Less than half of the engine's limit; peers' READs and atomics, served before {@link
+ * runReadBacks}, get the other half if they want it.
  */
 function takeShare(device: Device): void {
   const { verify, timing: { dmaReadsMax, dmaReadBytes } } = device;
-  // Where one read fills the engine, the others have their turn before the next.
+  // Where one read fills the engine, others have their turn first.
   const most = Math.min(dmaReadsMax >> 1, dmaReadsMax - readRequests(dmaReadBytes));
   while (verify.requestsOut < most && readNext(device));
 }
 
 /**
- * Uses the engine as far as its other users have left it, at least in the turn behind them. Called at the end of
- * every step.
+ * Uses the part of the engine that others leave, and at least the turn behind them; called at the
+ * end of every step.
  */
 export function runReadBacks(device: Device): void {
   const { verify, dma } = device;
@@ -134,7 +132,6 @@ export function runReadBacks(device: Device): void {
   while (verify.requestsOut === 0 && readNext(device));
 }
 
-/** Reads the next piece of the read-back whose turn it is. @returns whether there was one. */
 function readNext(device: Device): boolean {
   const { verify: { looking, readBacks }, timing } = device;
   const readBack = looking.shift();
@@ -150,7 +147,6 @@ function readNext(device: Device): boolean {
   if (!hasPage(device, readBack)) return true;
   const length = expected.length - offset;
   walker.start(segments, { offset, length, most: timing.dmaReadBytes });
-  // A piece of which a part is still to be written waits for that.
   if (!walker.next() || offset + walker.bytes > placed) return true;
   readBack.next += walker.bytes;
   readBack.missing++;
@@ -162,7 +158,7 @@ function readNext(device: Device): boolean {
   dmaRead(device, {
     address: walker.address,
     length: walker.bytes,
-    // On the way of the writes: else it would look beside them (P-02).
+    // A read with flow 2 would look beside the writes (P-02).
     noSnoop: writesNoSnoop(device, walker),
     medium: walker.persistent,
     continuation: { kind: "read-back", readBack, offset, length: walker.bytes },
@@ -170,7 +166,7 @@ function readNext(device: Device): boolean {
   return true;
 }
 
-/** A piece of memory has been read; `data` is undefined where the host refused. */
+/** `data` is undefined where the host refused. */
 export function takeReadBack(
   device: Device,
   piece: { readonly readBack: ReadBack; readonly offset: number; readonly length: number },
@@ -181,7 +177,7 @@ export function takeReadBack(
   // A queue pair that has failed or was reset has no waiting answer.
   if (device.verify.readBacks.has(readBack)) {
     readBack.missing--;
-    // Deregistered memory is another's by now, whatever it holds.
+    // Deregistered memory is another's.
     if (data === undefined || !isLive(readBack.segments)) readBack.failed = true;
     else takePiece(readBack, data, offset);
     finishWhenComplete(device, readBack);
@@ -193,11 +189,9 @@ function finishWhenComplete(device: Device, readBack: ReadBack): void {
   const { missing, failed, next, expected, awaited } = readBack;
   if (!awaited || missing > 0) return;
   if (!failed && next < expected.length) return;
-  // The last piece that it was allowed to read may have ended it.
   if (device.verify.readBacks.delete(readBack)) readBackDone(device, readBack);
 }
 
-/** Compares the piece, or collects it for the CRC; bytes that others have written count as right. */
 function takePiece(
   readBack: ReadBack,
   piece: Uint8Array<ArrayBuffer>,

@@ -1,10 +1,9 @@
 /**
- * Data of verified writes on its way to memory, once its CRC holds (V-02). It has waited in the card, so no frame
- * arrives with it: it goes to the bus a path MTU at a time where the bus has little else to do. All at once it
- * would keep frames in the receive buffer until that overflows, and delay reads behind it: a read-back follows each
- * piece (V-03). Where other traffic leaves the bus no pause, it gets a turn from time to time.
+ * Data of verified writes on its way to memory, once its CRC holds (V-02): a path MTU at a time, where the bus has
+ * little else to do. All at once it would overflow the receive buffer, and delay reads: a read-back follows each piece
+ * (V-03). A busy bus gives it a turn from time to time.
  *
- * Later requests of its queue pair's peer wait, as behind an atomic, so that they take effect later.
+ * Later requests of the peer wait, as behind an atomic, so that they take effect later.
  */
 import { NEVER, type Time } from "../../../fabric/base/time.ts";
 import type { Device } from "../state/device.ts";
@@ -23,7 +22,7 @@ import { dataPlaced, flushesFirst } from "./write_verify.ts";
 import { placePayload } from "../dma/place_payload.ts";
 import { noteOwnWrite } from "../state/verify_state.ts";
 
-/** Lets data go to memory: at once where it is one packet without earlier data of its queue pair. */
+/** One packet without earlier data of its queue pair goes at once. */
 export function placeStaged(
   device: Device,
   staged: Pick<StagedData, "qp" | "service" | "data">,
@@ -40,7 +39,7 @@ export function placeStaged(
   verify.staged.push(waiting);
 }
 
-/** Gives the bus as much as it can take now. Called in every step. */
+/** Called in every step. */
 export function runStaged(device: Device): void {
   const { verify, dma, now } = device;
   const { staged } = verify;
@@ -58,12 +57,10 @@ export function runStaged(device: Device): void {
     staged.shift();
     countPending(qp, "placing", -1);
     if (service.state !== "failed") dataPlaced(device, qp, service);
-    // Requests behind it may go on, whether its answer is known or not.
     passAnswers(device, qp);
   }
 }
 
-/** When {@link runStaged} can go on with what it could not do in this step. */
 export function stagedWakeAt(device: Device): Time {
   const { verify, dma, now } = device;
   const first = verify.staged.peek();
@@ -71,7 +68,6 @@ export function stagedWakeAt(device: Device): Time {
   return Math.max(now, Math.min(dma.busFreeAt - STAGED_RESUME_PS, verify.stagedTurnAt));
 }
 
-/** Whether the pages of its next piece are there: the host may have taken them back since it came. */
 function hasPage(device: Device, { qp, service, data, offset }: StagedData): boolean {
   if (!mayMiss(device.paging)) return true;
   if (isWaiting(device, qp, "staged")) return false;
@@ -81,21 +77,22 @@ function hasPage(device: Device, { qp, service, data, offset }: StagedData): boo
   return awaitAccess(device, access, { kind: "staged", qp, psn });
 }
 
-/** Its memory is another's by now: it fails as a WRITE that comes too late, but its packet is not known any more. */
+/**
+ * The memory is another's: the write fails as a late WRITE, but its packet is not known any more.
+ */
 function refuse({ verify }: Device, service: SingleService): void {
   service.state = "failed";
   const { readBack } = service.verified!;
   if (readBack !== undefined) verify.readBacks.delete(readBack);
 }
 
-/** Places the next path MTU of it. A comparison will take the damage that V-08 does in the buffer for right. */
+/** Places a path MTU. A comparison takes V-08's damage in the buffer for right. */
 function placeNext(device: Device, staged: StagedData): void {
   const { qp, service, data, offset } = staged;
   const verified = service.verified!;
   const { pathMtu } = qp.attributes;
   if (offset === 0 && device.out.tracing) traceVerifiedArrival(device, qp, verified);
   const piece = data.subarray(offset, offset + pathMtu);
-  // Data of one packet was damaged before: its bytes are the frame's.
   const placed = data.length <= pathMtu ? piece : flipped(device, "checked", piece);
   if (placed !== piece) data.set(placed, offset);
   const { segments } = verified.opened;
@@ -108,7 +105,7 @@ function placeNext(device: Device, staged: StagedData): void {
   if (readBack !== undefined) noteOwnWrite(readBack, { offset, length: piece.length });
 }
 
-/** V-03: data with the bus may be read back while the rest waits, unless the CPU is to flush it first. */
+/** V-03: data with the bus may be read back, unless the CPU flushes first. */
 function lookAlong(device: Device, { service, offset }: StagedData): void {
   const verified = service.verified!;
   const { readBack } = verified;

@@ -1,6 +1,6 @@
 /**
- * Records of answered verified writes: counters (V-10), and the history of a sender (V-05), by which its latest
- * checks may stand for a read-back: counts and a window of them, all integers.
+ * Answered verified writes: counters (V-10), and senders' histories (V-05), whose latest checks may
+ * stand for a read-back. All integers.
  */
 import type { VerifyHistoryPlan } from "../../../fabric/rack/plan/plan.ts";
 import type { Rng } from "../../../fabric/base/rng.ts";
@@ -10,7 +10,9 @@ import type { QueuePair } from "../state/queue_pair.ts";
 import type { VerifiedWrite } from "../state/responder_state.ts";
 import { VERIFY_CHECKS, VERIFY_STATUS } from "../../../fabric/wire/roce/verify_eth.ts";
 
-/** An empty history. @param samples how many checks make a rate: > 0. */
+/**
+ * @param samples number of checks that make a rate: > 0.
+ */
 export function createHistory(samples: number): SenderHistory {
   return {
     window: new Uint8Array(samples),
@@ -20,10 +22,7 @@ export function createHistory(samples: number): SenderHistory {
   };
 }
 
-/**
- * A verified write is answered. Every failure counts, however it was found; a success counts only where memory was
- * read back.
- */
+/** Every failure counts; a success only where memory was read back. */
 export function recordOutcome(
   history: SenderHistory,
   outcome: { readonly isGood: boolean; readonly isReadBack: boolean },
@@ -38,14 +37,13 @@ export function recordOutcome(
 }
 
 /**
- * Whether this sender's next write need not be read back: there are enough samples, the share of good ones is above
- * the threshold, and it is not one of those that keep the estimate alive.
+ * There are enough samples, the share of good ones is above the threshold, and this is not one of
+ * the checks that keep the estimate alive.
  */
 export function maySkip(history: SenderHistory, plan: VerifyHistoryPlan, rng: Rng): boolean {
   return isTrusted(history, plan) && rng.below(plan.sampleOneIn) !== 0;
 }
 
-/** Enough samples, and a share of good ones strictly above the threshold, in integers. */
 export function isTrusted(
   { window, filled, failed }: SenderHistory,
   { thresholdPpm }: VerifyHistoryPlan,
@@ -54,7 +52,6 @@ export function isTrusted(
   return (filled - failed) * 1_000_000 > thresholdPpm * filled;
 }
 
-/** A verified write is about to be answered with `status`. */
 export function countOutcome(
   device: Device,
   qp: QueuePair,
@@ -67,7 +64,6 @@ export function countOutcome(
   else if (status === VERIFY_STATUS["read-failed"]) counters.verifyReadErrors++;
   countWait(device, verified);
   if (device.plan.verifyHistory === undefined) return;
-  // All of a host's queue pairs share the sender's history.
   const sender = qp.path.address;
   let history = device.verify.history.get(sender);
   if (history === undefined) {
@@ -80,7 +76,6 @@ export function countOutcome(
   });
 }
 
-/** Counts the time of a read-back, or of an answer for which history has saved one. */
 function countWait(
   { counters, now }: Device,
   { readBack, checks, settledAt }: VerifiedWrite,

@@ -1,9 +1,6 @@
 /**
- * Responder of verified writes (V-01 to V-05, V-09): data waits in the card until the CRC behind it has come and
- * fits (V-02), goes to memory, is read back where the level or the sender's history demands it, is persisted where
- * the request asks for it, and gets one answer with the result. Read `verify_eth.ts` for the headers,
- * `read_back.ts` for the read-back.
- *
+ * Responder of verified writes (V-01 to V-05, V-09): data waits in the card until its CRC fits (V-02), goes to memory,
+ * is read back where the level or the sender's history demands it, is persisted on request, and gets one answer.
  * A faulty request gets a NAK, as any other. Faulty data gets an answer: it must not cost the connection.
  *
  * Circle of three modules: data is staged, placed piece by piece and read back meanwhile; each part's end begins
@@ -63,7 +60,6 @@ const NO_ACCESS = NAK_SYNDROMES["remote-access-error"];
 
 type VerifiedMessage = OpenMessage & Required<Pick<OpenMessage, "verify">>;
 
-/** A packet of a verified write; the last one has the CRC, and leads to the answer. */
 export function executeWriteVerify(
   device: Device,
   qp: QueuePair,
@@ -83,7 +79,6 @@ export function executeWriteVerify(
   return undefined;
 }
 
-/** The first packet: checks its demands and rights, and reserves room for waiting data. */
 function openVerified(
   device: Device,
   qp: QueuePair,
@@ -97,9 +92,9 @@ function openVerified(
   if (verifyEth.persist && !permits(qp, ACCESS.remoteWritePersistence)) return INVALID;
   const granted = namedRegion(device, qp, input);
   if (isVerdict(granted)) return granted;
-  // V-09, P-21: a promise that cannot be kept is refused as a right that the region lacks.
+  // V-09, P-21: a promise that cannot be kept is a right that the region lacks.
   if (verifyEth.persist && granted?.persistent === false) return NO_ACCESS;
-  // Without data the card does not check key and address, but the region still decides (P-22).
+  // Only the region decides without data (P-22).
   const region = granted ?? findRegion(device.regions, rkey);
   if (!reserveStaging(device, qp, stagedBytesOf(level, length))) return "no room";
   const start = length > 0 ? Number(va) : 0;
@@ -118,7 +113,7 @@ function openVerified(
   };
 }
 
-/** V-04; undefined where version, level or its algorithm are unknown here. */
+/** V-04; undefined: version, level or its algorithm are unknown. */
 function levelOf({ version, algorithm, level }: VerifyEth): VerifyLevel | undefined {
   if (version !== VERIFY_VERSION) return undefined;
   const name = VERIFY_LEVELS[level];
@@ -126,17 +121,16 @@ function levelOf({ version, algorithm, level }: VerifyEth): VerifyLevel | undefi
   return algorithm === wanted ? name : undefined;
 }
 
-/**
- * No room for the message's data: as where no receive WQE is posted, its PSN is not consumed and later packets come
- * again.
- */
+/** The PSN is not consumed, so later packets come again, as without a receive WQE. */
 function refuseStaging(device: Device, qp: QueuePair, { bth }: RocePacket): undefined {
   qp.responder.gapNaked = true;
   const syndrome = rnrSyndrome(qp.attributes.minRnrTimer);
   answer(device, qp, { psn: bth.psn, syndrome, readyAt: device.stageAt });
 }
 
-/** V-02: data waits for its CRC; without one it goes to memory at once. @returns when the bus has it. */
+/**
+ * V-02: the data waits for its CRC; without one it goes to memory. @returns when the bus has it.
+ */
 function takeData(
   device: Device,
   qp: QueuePair,
@@ -150,7 +144,7 @@ function takeData(
     const of = { qp, psn: packet.bth.psn, inbound: true };
     return placePayload(device, data, { segments, offset: received, isWrite: true, of });
   }
-  // Data of one packet stays in its frame, whose bytes do not change.
+  // A frame's bytes do not change.
   if (payload.length === length) verify.staged = payload;
   else {
     verify.staged ??= new Uint8Array(length);
@@ -159,7 +153,6 @@ function takeData(
   return device.stageAt;
 }
 
-/** The message is complete: its answer gets its turn and its slot, then the data is checked. */
 function beginToAnswer(
   device: Device,
   qp: QueuePair,
@@ -194,7 +187,7 @@ function beginToAnswer(
   checkData(device, qp, { service, data: staged ?? packet.payload });
 }
 
-/** V-02: data that fails the check is not written. */
+/** V-02: data that fails is not written. */
 function checkData(
   device: Device,
   qp: QueuePair,
@@ -207,7 +200,6 @@ function checkData(
     return conclude(device, qp, { service, status: VERIFY_STATUS["crc-mismatch"] });
   }
   const { opened: { firstPsn, segments }, level } = verified;
-  // Data of one packet is as a frame has it: damage (V-08) makes a copy.
   const isShort = data.length <= qp.attributes.pathMtu;
   const expected = isShort ? flipped(device, "checked", data) : data;
   if (looksBack(device, qp, level)) {
@@ -221,14 +213,13 @@ function checkData(
   placeStaged(device, { qp, service, data: expected });
 }
 
-/** All of the data is with the bus. */
 export function dataPlaced(device: Device, qp: QueuePair, service: SingleService): void {
   const { segments, length, persist } = service.verified!.opened;
   if (!persist) noteWritten(device, qp, { opened: { segments, received: 0 }, length });
   settle(device, qp, service);
 }
 
-/** V-03, or V-05: whether memory is read back. */
+/** The level (V-03) or the sender's history decides (V-05). */
 function looksBack(device: Device, qp: QueuePair, level: VerifyLevel): boolean {
   if (!readsBack(level)) return false;
   const plan = device.plan.verifyHistory;
@@ -237,14 +228,13 @@ function looksBack(device: Device, qp: QueuePair, level: VerifyLevel): boolean {
   return !maySkip(history, plan, device.verify.rng);
 }
 
-/** V-09, flow 2: the CPU flushes before the read-back, so that it sees the data in its final place. */
+/** V-09, flow 2: the read-back then sees the data in its final place. */
 export function flushesFirst({ persistence }: Device, { opened }: VerifiedWrite): boolean {
   return opened.persist && persistence.flush === "cpu";
 }
 
 /**
- * The data is with the bus. Flow 1: the read-back is the flush (V-09), and without one an LSB read is. Flow 2: the
- * CPU flushes first.
+ * Flow 1: the read-back is the flush (V-09), else an LSB read is. Flow 2: the CPU flushes first.
  */
 function settle(device: Device, qp: QueuePair, service: SingleService): void {
   const { opened, readBack, level } = service.verified!;
@@ -262,7 +252,7 @@ function look(device: Device, qp: QueuePair, service: SingleService): void {
   conclude(device, qp, { service, status: VERIFY_STATUS.written });
 }
 
-/** The PM module has made the data persistent (V-09), from `at` on. */
+/** V-09; persistent from `at` on. */
 export function verifiedPersisted(
   device: Device,
   qp: QueuePair,
@@ -275,18 +265,16 @@ export function verifiedPersisted(
   look(device, qp, service);
 }
 
-/** The read behind the data was refused: the content of memory is unknown. */
 export function verifiedUnproven(device: Device, qp: QueuePair, service: SingleService): void {
   if (service.verified === undefined) return;
   conclude(device, qp, { service, status: VERIFY_STATUS["read-failed"] });
 }
 
-/** V-03: memory was read back. */
+/** V-03. */
 export function readBackDone(device: Device, readBack: ReadBack): void {
   const { qp, service, failed, data } = readBack;
   const verified = service.verified!;
   if (failed) return conclude(device, qp, { service, status: VERIFY_STATUS["read-failed"] });
-  // Level `verify-crc`; else bytes were compared.
   const crc = data === undefined ? undefined : crc32(data);
   if (device.out.tracing) traceLookedAt(device, qp, { verified, crc });
   if (crc === undefined) verified.checks |= VERIFY_CHECKS.compared;
@@ -302,7 +290,7 @@ export function readBackDone(device: Device, readBack: ReadBack): void {
   conclude(device, qp, { service, status: VERIFY_STATUS.written });
 }
 
-/** V-01: the one answer, in its turn. */
+/** V-01: the answer leaves in its turn. */
 function conclude(
   device: Device,
   qp: QueuePair,
@@ -317,7 +305,7 @@ function conclude(
   service.result = {
     version: VERIFY_VERSION,
     status,
-    // Memory without the right data has not got it persistently either.
+    // Wrong data in memory is not persistent as sent.
     checks: isGood ? checks : checks & ~VERIFY_CHECKS.persisted,
     reserved: 0,
     crc,
@@ -331,8 +319,8 @@ function conclude(
 }
 
 /**
- * A duplicate (§3.5): its data is neither written nor read back again. The last packet's duplicate is answered with
- * the known result, so that a lost answer is no failure (V-08); while the result is unknown its answer is to come.
+ * A duplicate (§3.5): nothing is written or read back again. The last packet's is answered with the known result, so
+ * that a lost answer is no failure (V-08); an unknown one is to come.
  * @returns false where the write is unknown: it is dropped.
  */
 export function repeatVerified(
@@ -344,7 +332,7 @@ export function repeatVerified(
   const { open, resources, expectedPsn } = qp.responder;
   if (!isLast(row)) {
     const isOpen = open !== undefined && psnDistance(open.firstPsn, psn) >= 0;
-    // Only its answer acknowledges that a message is complete.
+    // Only the answer acknowledges that a message is complete.
     if (isOpen) {
       const received = psnAdd(expectedPsn, -1);
       answer(device, qp, { psn: received, syndrome: ACK_SYNDROME, readyAt: device.stageAt });

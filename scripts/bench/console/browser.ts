@@ -1,4 +1,3 @@
-/** A browser without a window, and a console in this process: for measures of the page. */
 import { type Browser, type BrowserContext, chromium, type Page } from "playwright-core";
 import { makePage } from "../../../console/server/page.ts";
 import { startConsole, type Started } from "../../../console/server/start.ts";
@@ -7,11 +6,13 @@ import { RackError } from "../../../console/base/rack_error.ts";
 const PROGRAMS = ["chromium-headless-shell", "chromium"];
 /** A replay of a million events takes seconds, on a busy machine minutes. */
 const REPLAYED_MS = 300_000;
-/** The command ends the browser: playwright's own listeners would end the process before its rack is down. */
+/**
+ * The command ends the browser: playwright's own listeners would end the process before its rack is
+ * down.
+ */
 export const SIGNALS = { handleSIGINT: false, handleSIGTERM: false, handleSIGHUP: false } as const;
 const VIEWPORT = { width: 1440, height: 900 };
 
-/** The path of the first that is installed. */
 export function browserProgram(): string | undefined {
   const folders = (Deno.env.get("PATH") ?? "").split(":");
   return PROGRAMS.flatMap((program) => folders.map((folder) => `${folder}/${program}`))
@@ -25,7 +26,6 @@ export function browserProgram(): string | undefined {
     });
 }
 
-/** A console without a rack of its own, and pages that are signed in to it. */
 export class ConsolePages {
   readonly console: Started;
   readonly #browser: Browser;
@@ -65,14 +65,12 @@ export class ConsolePages {
     return this.console.origins[0]!;
   }
 
-  /** The key of all pages. */
   async key(): Promise<string> {
     const { origins } = await this.#context.storageState();
     const kept = origins.flatMap(({ localStorage }) => localStorage.map(({ value }) => value));
     return kept.find((value) => value.length >= 40)!;
   }
 
-  /** A page that shows this view of a run. */
   async page(run: string, view = "rack"): Promise<Page> {
     const page = await this.#context.newPage();
     await page.goto(`${this.origin}/#/${view}?run=${run}`);
@@ -80,7 +78,6 @@ export class ConsolePages {
     return page;
   }
 
-  /** The same of a run whose time stands, when its replay has come to its end. */
   async replayed(run: string, view: string): Promise<Page> {
     const page = await this.#context.newPage();
     const isTimeline = (url: string) => new URL(url).pathname.endsWith("/timeline");
@@ -93,7 +90,6 @@ export class ConsolePages {
     return page;
   }
 
-  /** A page of a browser that has nothing in its cache, signed in, elsewhere. */
   async fresh(): Promise<{ readonly page: Page; readonly close: () => Promise<void> }> {
     const context = await this.#browser.newContext({
       viewport: VIEWPORT,
@@ -102,7 +98,6 @@ export class ConsolePages {
     return { page: await context.newPage(), close: () => context.close() };
   }
 
-  /** Processor time that all processes of the browser have taken, in ms. */
   async processorMs(): Promise<number> {
     const protocol = await this.#browser.newBrowserCDPSession();
     const { processInfo } = await protocol.send("SystemInfo.getProcessInfo");

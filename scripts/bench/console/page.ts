@@ -1,4 +1,3 @@
-/** (o) What a page needs: first paint, bytes, frames of large racks, a death, an instant of the past. */
 import type { Page } from "playwright-core";
 import { linkedTo } from "../../../console/rack/live/racks.ts";
 import { startDevice } from "../../../console/rack/live/power.ts";
@@ -13,7 +12,6 @@ import { held, onRack } from "../on_rack.ts";
 import { readScenario } from "../../../console/scenarios/scenario_source.ts";
 
 interface Rig extends Measured {
-  /** Aborted by an interrupt. */
   readonly signal: AbortSignal;
   readonly folder: string;
   readonly pages: ConsolePages;
@@ -46,7 +44,6 @@ async function scenarioFile({ folder }: Rig, name: string, text: string): Promis
   return path;
 }
 
-/** Kept runs of two lengths: the time of a click on the time line, and the first paint of the shorter one. */
 async function measurePast(rig: Rig): Promise<Figure[]> {
   const figures: Figure[] = [];
   for (
@@ -145,7 +142,10 @@ async function measureSlider(
   return figures;
 }
 
-/** Clicks on the time line at this share of it. @returns ms until the answer for that instant is drawn. */
+/**
+ * @returns ms from a click at this share of the time line until the answer for that instant is
+ * drawn.
+ */
 async function pictureAt(page: Page, share: number, answer: string): Promise<number> {
   const box = (await page.getByRole("slider", { name: "Instant" }).boundingBox())!;
   await page.evaluate(`
@@ -166,7 +166,6 @@ async function pictureAt(page: Page, share: number, answer: string): Promise<num
   })`);
 }
 
-/** Racks in one process, in which every host writes to the next as fast as it can. */
 async function measureFrames(rig: Rig): Promise<Figure[]> {
   const figures: Figure[] = [];
   for (

@@ -1,4 +1,4 @@
-/** (n) What it costs a rack of processes that pages look at it. */
+/** (n) What pages that look at a rack of processes cost it. */
 import { linkedTo, type RackLink, type RackUp } from "../../../console/rack/live/racks.ts";
 import { processorMs } from "../../../console/base/process_stat.ts";
 import { readProcesses } from "../../../console/rack/process_table.ts";
@@ -8,7 +8,7 @@ import { ConsolePages } from "./browser.ts";
 import type { Figure, Measured } from "../figure.ts";
 import { onRack } from "../on_rack.ts";
 
-/** Two hosts that write to one another for longer than any measure takes. */
+/** The hosts write to one another for longer than any measure takes. */
 const RACK = `name: watched
 fabric: { topology: star, rate: 100Gbps, mtu: 4096 }
 defaults: { services: none, scm: { size: 4KiB }, dram: 64MiB }
@@ -18,17 +18,18 @@ programs:
   - { on: [a, b], run: bulk, to: next, size: 16KiB, depth: 4, time: 5s }
 `;
 
-/** No reader; a reader of the feed that draws nothing; pages. Each watched span stands between two unwatched ones. */
+/**
+ * A reader of the feed that draws nothing; pages. Each watched span stands between two unwatched
+ * ones.
+ */
 const WATCHED = ["feed", 1, 3] as const;
 type Watch = 0 | typeof WATCHED[number];
-/** Time for opened and closed readers to settle. */
 const SETTLE_MS = 2_000;
 
 interface Span {
-  /** Events in a wall second; µs of the rack's processor time for each. */
+  /** In a wall second; `cpuUs`: the rack's processor time for each. */
   readonly eventsPerS: number;
   readonly cpuUs: number;
-  /** Shares of a core that the browser and the console take, in percent. */
   readonly browser: number;
   readonly console: number;
 }

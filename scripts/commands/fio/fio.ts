@@ -1,4 +1,3 @@
-/** `rack fio`: fio's job files for the engines librpma and rdma, on the rack of a scenario. */
 import { type Command, Option } from "commander";
 import { EXIT } from "../../../fabric/base/exit.ts";
 import { oneOf, refusal } from "../../../fabric/rack/plan/problem.ts";
@@ -32,7 +31,7 @@ interface FioFlags extends RackChoiceFlags {
   readonly json?: boolean;
 }
 
-/** fio's version whose options and output these are: tools that plot ask for it. */
+/** Whose options and output these are: tools that plot ask for it. */
 const FIO = "fio-3.38";
 const FORMATS = ["normal", "json", "json+"] as const;
 type Format = typeof FORMATS[number];
@@ -121,7 +120,6 @@ async function readText(path: string): Promise<string> {
   return await new Response(Deno.stdin.readable).text();
 }
 
-/** Says on stderr what did not hold, and ends with 1 then. */
 function sayOutcome({ report, threads, captures, seed }: FioRun): void {
   for (const { text, node } of report.warnings ?? []) say(`${node}: ${text}`);
   for (const thread of threads) {

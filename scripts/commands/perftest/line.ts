@@ -1,9 +1,7 @@
-/** A command line of perftest's as people paste it: shortened options, options without effect, refused ones. */
 import { type Command, Option } from "commander";
 import { listOf, nearest, type Problem, Refusal } from "../../../fabric/rack/plan/problem.ts";
 import { IDLE, REFUSED } from "./refused.ts";
 
-/** All that is wrong with a command line, which is refused at once. */
 export class Problems {
   readonly #problems: Problem[] = [];
 
@@ -11,7 +9,7 @@ export class Problems {
     this.#problems.push({ path, found, expected });
   }
 
-  /** The result of `read`; undefined where it refuses, which is kept. */
+  /** Undefined where `read` refuses, which is kept. */
   of<T>(read: () => T): T | undefined {
     try {
       return read();
@@ -28,14 +26,11 @@ export class Problems {
   }
 }
 
-/** A command line: its parts without effect, and its errors. */
 export class Line {
   readonly problems = new Problems();
   readonly #command: Command;
-  /** Options without effect, each with why. */
   readonly #idle = new Map<string, string>();
 
-  /** Adds the options that mean nothing here and those that are refused, and takes shortened ones. */
   constructor(command: Command) {
     this.#command = command;
     for (const { flags, why, only, but } of IDLE) {
@@ -62,18 +57,16 @@ export class Line {
     this.#command.on(`option:${option.name()}`, (value) => take(name, value));
   }
 
-  /** A part of the line without effect, and why. */
   addIdle(word: string, why: string): void {
     this.#idle.set(word, why);
   }
 
-  /** The parts without effect, in one line; undefined where there is none. */
+  /** In one line; undefined where all has an effect. */
   get note(): string | undefined {
     if (this.#idle.size === 0) return undefined;
     return `No effect here: ${[...this.#idle].map(([name, why]) => `${name} (${why})`).join(", ")}`;
   }
 
-  /** Adds unknown options and words too many to its problems. */
   checkWords(): void {
     const { args, registeredArguments } = this.#command;
     const known = longOptions(this.#command);
@@ -106,7 +99,9 @@ function longOptions({ options }: Command): string[] {
   return options.flatMap(({ long }) => long ?? []);
 }
 
-/** As getopt_long(3) has it: a long option may be shortened as long as it is no other's beginning. */
+/**
+ * As getopt_long(3) has it: a long option may be shortened as long as it is no other's beginning.
+ */
 function lengthened(words: readonly string[], known: readonly string[]): string[] {
   const end = words.indexOf("--");
   return words.map((word, i) => {

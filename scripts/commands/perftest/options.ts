@@ -1,4 +1,3 @@
-/** Options of `rack perftest`: their meaning for the client and for its output, and those that exclude each other. */
 import { PS_PER_US } from "../../../fabric/base/time.ts";
 import { RD_ATOMIC_MAX } from "../../../fabric/wire/host_bus/qp_life_cycle.ts";
 import { MAX_INLINE_BYTES } from "../../../fabric/wire/host_bus/wqe.ts";
@@ -55,7 +54,6 @@ export interface PerftestFlags extends CheckFlags, RackChoiceFlags {
   readonly events?: boolean;
   readonly noPeak?: boolean;
   readonly reportHistogram?: boolean;
-  /** As perftest's own table of options spells it. */
   readonly reportHistogrm?: boolean;
   readonly reportUnsorted?: boolean;
   readonly reportBoth?: boolean;
@@ -75,14 +73,12 @@ export interface PerftestFlags extends CheckFlags, RackChoiceFlags {
   readonly json?: boolean;
 }
 
-/** Refuses an option that does not go with the test or with others: `--events of ib_write_bw: expected …`. */
 type Refuse = (option: string, why: string, expected: string) => void;
 
 function refuseTo(problems: Problems): Refuse {
   return (option, why, expected) => problems.add("", { found: `${option} ${why}`, expected });
 }
 
-/** The form of the output. @param problems collects errors. */
 export function formOf(
   test: PerftestName,
   flags: PerftestFlags,
@@ -124,7 +120,7 @@ export function formOf(
   return given({ gbits, noPeak, reportBoth, output, samples });
 }
 
-/** Least figures (`-w`, `-y`), and the results below them. @param problems collects errors. */
+/** `-w`, `-y`: results must not be below. */
 export function limitsOf(
   test: PerftestName,
   { limit_bw, limit_msgrate, report_gbits: gbits = false }: PerftestFlags,
@@ -161,7 +157,7 @@ export function limitsOf(
 
 type Bandwidth = Extract<PerftestRow, { measures: "bandwidth" }>;
 
-/** A time of `-D`, as perftest's in seconds, or with a unit. @throws Refusal */
+/** Of `-D`, in seconds as perftest's, or with a unit. @throws Refusal */
 function secondsOf(option: string, text: string): number {
   const expected = "seconds of virtual time, or a time such as 500us or 2ms";
   const time = timeOf(option, /^\d+(\.\d+)?$/.test(text) ? `${text}s` : text, { expected });
@@ -220,11 +216,9 @@ function checkTogether(
   }
 }
 
-/** Checks and converts the options. @param problems collects errors. */
 export function optionsOf(test: PerftestName, flags: PerftestFlags, problems: Problems) {
   const kind = PERFTEST[test];
   const { size, iters, mtu, duration, margin, all } = flags;
-  const isLatency = kind.measures === "latency";
   const connection = flags.connection === undefined
     ? undefined
     : problems.of(() => wordOf("--connection", flags.connection!, kind.connections));
@@ -233,8 +227,9 @@ export function optionsOf(test: PerftestName, flags: PerftestFlags, problems: Pr
   const bytes = size === undefined
     ? undefined
     : problems.of(() => bytesOf("--size", size.replace(/^(\d+)([KM])$/, "$1$2iB"), range));
-  if (kind.verb === "atomic" && (all || (bytes ?? 8) !== 8)) {
-    const found = `${test} has messages of 8 B`;
+  const { onlyBytes } = kind;
+  if (onlyBytes !== undefined && (all || (bytes ?? onlyBytes) !== onlyBytes)) {
+    const found = `${test} has messages of ${onlyBytes} B`;
     problems.add("", { found, expected: "neither --all nor another --size" });
   }
   checkOfTest(test, flags, problems);
@@ -249,12 +244,14 @@ export function optionsOf(test: PerftestName, flags: PerftestFlags, problems: Pr
     text === undefined ? undefined : problems.of(() => secondsOf(option, text));
   const sl = number("--sl", flags.sl, { least: 0, most: 15 });
   if ((sl ?? 0) !== 0) problems.add("--sl", { found: `${sl}`, expected: WHY_NO_SL });
-  const least = isLatency ? 2 : 1;
   return given({
     // As perftest has it: RUN_ALL has its own sizes.
     size: all ? undefined : bytes,
     all,
-    iterations: number("--iters", iters, { least, most: ITERATIONS_MAX }),
+    iterations: number("--iters", iters, {
+      least: kind.iterationsLeast,
+      most: ITERATIONS_MAX,
+    }),
     durationUs: seconds("--duration", duration),
     marginUs: seconds("--margin", margin),
     connection,

@@ -1,4 +1,3 @@
-/** `rack perftest`: perftest's tests, with its options and its table, on the rack of a scenario. */
 import { type Command, Option } from "commander";
 import { EXIT } from "../../../fabric/base/exit.ts";
 import { refusal } from "../../../fabric/rack/plan/problem.ts";
@@ -169,7 +168,7 @@ async function perftest(
   if (result.status !== "done" || missed.length > 0) Deno.exitCode = EXIT.failed;
 }
 
-/** The server of the command line where it is a host, as `--to`; else it has no effect. @throws Refusal of the scenario */
+/** As `--to`, where it is a host; else it has no effect. @throws Refusal of the scenario */
 function serverOf(
   { scenario: { hosts } }: ScenarioSource,
   { server, to, line }: Pick<PerftestLine, "server" | "line"> & { readonly to: string | undefined },

@@ -1,7 +1,6 @@
 /**
- * Options of perftest (linux-rdma/perftest) that `rack perftest` does not have, each with the reason. An option that
- * asks for another measurement is refused: a command line that was written for perftest gets a sentence, not a figure
- * of another meaning. An option for reaching or setting up the lab's machines has no meaning here, and is accepted.
+ * Options of perftest (linux-rdma/perftest) that `rack perftest` does not have. One that asks for
+ * another measurement is refused; one for reaching or setting up the lab's machines is accepted.
  */
 const SOCKETS = "the two ends find each other by their hosts' names";
 const GPU = "the rack has no GPUs or accelerators; --memory has dram and scm";
@@ -11,21 +10,18 @@ const VIRTUAL = "times are virtual: the host's processor does not disturb them";
 const OPERATIONS = "ib_write_* WRITE and ib_send_* SEND without immediate data";
 const BUFFER = "each queue pair has its places in one registered buffer";
 
-/** An option that means nothing here. */
 export interface IdleOption {
-  /** As commander reads it. */
   readonly flags: string;
   readonly why: string;
-  /** The only value that asks for what there is; absent: any. */
+  /** Asks for what there is; absent: any value does. */
   readonly only?: string;
-  /** Values that have an effect. */
   readonly but?: RegExp;
 }
 
-/** Names of a host's cards, as `getDeviceList` has them. */
+/** As `getDeviceList` has them. */
 export const DEVICE_NAME = /^rackmesh(\d+)$/;
 
-/** Options that are accepted without effect, which is reported. */
+/** Accepted; a report says that they have no effect. */
 export const IDLE: readonly IdleOption[] = [
   { flags: "-F, --CPU-freq", why: "virtual time has one clock" },
   { flags: "-i, --ib-port <port>", why: "a card has one port, 1", only: "1" },
@@ -60,7 +56,6 @@ export const IDLE: readonly IdleOption[] = [
   { flags: "--wait_destroy <seconds>", why: VIRTUAL },
 ];
 
-/** Option as commander reads it, and why it is not there. */
 export const REFUSED: readonly (readonly [flags: string, why: string])[] = [
   ["-C, --report-cycles", "virtual time has no cycles; results are in microseconds"],
   ["-g, --mcg", "multicast groups are not measured; ib_send_* -c UD is"],
@@ -120,6 +115,5 @@ export const REFUSED: readonly (readonly [flags: string, why: string])[] = [
   ["--gpu_touch <mode>", GPU],
 ];
 
-/** Why a service level is refused that is not 0. */
 export const WHY_NO_SL =
   "0, as RoCEv2 has service levels in a VLAN tag alone, and the rack no VLANs: --tclass sets DSCP";

@@ -1,4 +1,3 @@
-/** `rack checkpoint`: where a rack stands, kept so that it can be brought up there again. */
 import type { Command } from "commander";
 import { formatTime } from "../../../fabric/base/time.ts";
 import { refusal } from "../../../fabric/rack/plan/problem.ts";

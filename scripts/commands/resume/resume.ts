@@ -1,4 +1,3 @@
-/** `rack resume RUN --at TIME`: a rack of processes as it stood at an instant of a run. */
 import { formatTime, parseTime } from "../../../fabric/base/time.ts";
 import { refusal } from "../../../fabric/rack/plan/problem.ts";
 import { readProcesses } from "../../../console/rack/process_table.ts";

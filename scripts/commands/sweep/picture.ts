@@ -1,4 +1,3 @@
-/** Parts that `rack sweep` and `rack plot` share: the options of a picture, and the output of figures. */
 import type { Command } from "commander";
 import { optionWords } from "../../../console/base/command_line.ts";
 import { commitHere } from "../../../console/base/version.ts";

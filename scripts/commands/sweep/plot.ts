@@ -1,4 +1,3 @@
-/** `rack plot`: kept runs compared, the distribution of their latencies, a kept sweep again. */
 import type { Command } from "commander";
 import { quoted } from "../../../console/base/command_line.ts";
 import { commitHere } from "../../../console/base/version.ts";

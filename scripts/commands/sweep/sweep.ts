@@ -1,4 +1,3 @@
-/** `rack sweep`: a scenario with every combination of values, as a table and a picture. */
 import type { Command } from "commander";
 import { isOwnProgram } from "../../../fabric/rack/scenario/parse_scenario.ts";
 import { PACKINGS } from "../../../fabric/rack/assembly/topology.ts";

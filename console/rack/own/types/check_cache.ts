@@ -1,24 +1,22 @@
-/** Checks of types that have been made, in the user's cache: by what was checked, and all its files. */
+/**
+ * Checks of types that have been made, in the user's cache: by what was checked, and all its files.
+ */
 import type { Problem } from "../../../../fabric/rack/plan/problem.ts";
-import { textIfThere, writeWhole } from "../../../base/files.ts";
+import { DamagedFileError, jsonIfThere, textIfThere, writeWhole } from "../../../base/files.ts";
 import { cacheFolder, fromFileUrl, projectFile } from "../../../base/paths.ts";
 import { sha256 } from "../../../base/sha256.ts";
 
 export interface Checked {
-  /** The user's own files. */
   readonly own: readonly string[];
   readonly problems: readonly Problem[];
 }
 
 interface KeptCheck extends Checked {
-  /** Every file of the module graph, and the digest of their contents. */
   readonly modules: readonly string[];
   readonly content: string;
 }
 
-/** Limit of kept checks; those that were not used for longest go. */
 const KEPT_MAX = 100;
-/** Files whose change changes the results. */
 const CHECKERS = [
   "console/rack/own/types/check_types.ts",
   "console/rack/own/types/compile_main.ts",
@@ -29,12 +27,11 @@ const CHECKERS = [
   "deno.lock",
 ];
 
-/** The digest of some texts, in order. */
 async function digestOf(texts: readonly string[]): Promise<string> {
   return (await sha256(new TextEncoder().encode(JSON.stringify(texts)))).slice(0, 24);
 }
 
-/** The name of a check of these programs. @param configs each `deno.json` above them. */
+/** Names a check of these programs. @param configs each `deno.json` above them. */
 export async function keyOf(
   programs: readonly string[],
   configs: readonly string[],
@@ -43,15 +40,14 @@ export async function keyOf(
   return await digestOf([...programs, "", ...configs, "", Deno.version.deno, ...checkers]);
 }
 
-/** The result of an earlier check, if it is still valid. */
+/** Undefined where there is no earlier check, or it is not valid any more. */
 export async function keptCheck(key: string): Promise<Checked | undefined> {
-  const text = textIfThere(pathOf(key));
-  const kept = text === undefined ? undefined : keptIn(text);
+  const kept = keptAt(pathOf(key));
   if (kept === undefined || await contentOf(kept.modules) !== kept.content) return undefined;
   return kept;
 }
 
-/** Keeps it; where the disk is full, the next check is made anew. */
+/** Where the disk is full, the next check is made anew. */
 export async function keepChecked(
   key: string,
   checked: Checked & Pick<KeptCheck, "modules">,
@@ -70,18 +66,19 @@ function pathOf(key: string): string {
 }
 
 /** Undefined for a file that was damaged: the check is made anew. */
-function keptIn(text: string): KeptCheck | undefined {
+function keptAt(path: string): KeptCheck | undefined {
   try {
-    const { own, problems, modules, content } = JSON.parse(text) as Partial<KeptCheck>;
-    const isWhole = Array.isArray(own) && Array.isArray(problems) && Array.isArray(modules) &&
-      typeof content === "string";
-    return isWhole ? { own, problems, modules, content } as KeptCheck : undefined;
-  } catch {
-    return undefined;
+    return jsonIfThere<KeptCheck>(
+      path,
+      ({ own, problems, modules, content }) =>
+        [own, problems, modules].every(Array.isArray) && typeof content === "string",
+    );
+  } catch (error) {
+    if (error instanceof DamagedFileError) return undefined;
+    throw error;
   }
 }
 
-/** The digest of the files' names and contents. */
 async function contentOf(files: readonly string[]): Promise<string> {
   return await digestOf(files.flatMap((file) => [file, textIfThere(file) ?? ""]));
 }

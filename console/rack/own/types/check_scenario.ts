@@ -1,4 +1,3 @@
-/** The types of the programs of a scenario, or of one program's file. */
 import { Refusal } from "../../../../fabric/rack/plan/problem.ts";
 import { isOwnProgram } from "../../../../fabric/rack/scenario/parse_scenario.ts";
 import { readScenario, type ScenarioSource } from "../../../scenarios/scenario_source.ts";
@@ -7,7 +6,7 @@ import { type CheckedTypes, type CheckOptions, checkTypes, ownFilesOf } from "./
 
 /**
  * Checks the types of a scenario's own programs, or of one program by its path.
- * @param more programs that are asked for beside the scenario's.
+ * @param more programs beside the scenario's.
  * @returns undefined where it has none.
  * @throws Refusal for a scenario that cannot be read, and with all that is wrong in programs.
  */
@@ -22,7 +21,7 @@ export async function checkScenarioTypes(
 }
 
 /**
- * The files of a run: the scenario, its own programs with their imports, and their `deno.json`. For a scenario that
+ * The scenario, its own programs with their imports, and their `deno.json`; for a scenario that
  * cannot be read, itself.
  */
 export async function filesOfScenario(scenario: string): Promise<string[]> {

@@ -1,7 +1,7 @@
 /**
- * Types of the user's own programs, checked before anything runs, by TypeScript's compiler in a process of its own,
- * with a rule about steps that are never done. No program is loaded for it. Results are kept in the cache, and hold
- * as long as no file of the programs' module graph has changed, this clone's included.
+ * Types of the user's own programs, checked by TypeScript's compiler in a process of its own; no
+ * program is loaded for it. Results are cached, and hold as long as no file of the programs' module
+ * graph has changed, this clone's included.
  */
 import { PATIENCE_MS } from "../../../../fabric/base/patience.ts";
 import { type Problem, Refusal } from "../../../../fabric/rack/plan/problem.ts";
@@ -14,15 +14,12 @@ import type { TypesAnswer, TypesJob } from "./compile_main.ts";
 
 export interface CheckOptions {
   readonly signal?: AbortSignal | undefined;
-  /** Called before programs are checked that have changed. */
   readonly onBegin?: () => void;
 }
 
-/** Programs whose types hold. */
 export interface CheckedTypes {
-  /** The user's files: the programs and what they import. */
   readonly files: readonly string[];
-  /** Nothing has changed since they were checked. */
+  /** Unchanged since they were checked. */
   readonly isKept: boolean;
 }
 
@@ -57,12 +54,12 @@ export async function checkTypes(
   return { files, isKept };
 }
 
-/** The user's files that programs consist of, as far as they are there, and their `deno.json`. */
+/** Files of the user that programs consist of, as far as they are there, and their `deno.json`. */
 export async function ownFilesOf(programs: readonly string[]): Promise<string[]> {
   const files = new Set(programs);
   for (const group of byConfig(programs)) {
     const { own, configs } = await ask({ ...group, isListed: true }, undefined);
-    // Folders that the configuration may name and that do not exist, which cannot be watched.
+    // A missing folder that the configuration names cannot be watched.
     const watched = configs.filter((file) => isThere(file.slice(0, file.lastIndexOf("/")) || "/"));
     for (const file of [...own, ...watched]) files.add(file);
   }
@@ -71,13 +68,11 @@ export async function ownFilesOf(programs: readonly string[]): Promise<string[]>
 
 type Group = Pick<TypesJob, "programs" | "configs">;
 
-/** Programs with one `deno.json` are compiled alike. */
 function byConfig(programs: readonly string[]): readonly Group[] {
   const groups = Map.groupBy(programs.toSorted(), (file) => JSON.stringify(configsAbove(file)));
   return [...groups].map(([configs, programs]) => ({ configs: JSON.parse(configs), programs }));
 }
 
-/** Each `deno.json` or `deno.jsonc` above a file, the nearest first. */
 function configsAbove(file: string): string[] {
   const configs: string[] = [];
   for (let folder = file; folder !== "";) {
@@ -90,7 +85,6 @@ function configsAbove(file: string): string[] {
   return configs;
 }
 
-/** The file of a problem under its user's name. */
 function called(problem: Problem): Problem {
   const here = `${Deno.cwd()}/`;
   if (!problem.file?.startsWith(here)) return problem;
@@ -118,7 +112,7 @@ async function ask(
   }
 }
 
-/** The types of Deno, which the program of that version prints: once into the cache. */
+/** The types of Deno, which this version prints once into the cache. */
 async function libraryFile(): Promise<string> {
   const folder = cacheFolder("types"), path = `${folder}/deno-${Deno.version.deno}.d.ts`;
   if (isThere(path)) return path;

@@ -1,4 +1,4 @@
-/** A process that checks the types of programs: the compiler has one thread, and Ctrl-C is to be heard meanwhile. */
+/** The compiler has one thread: in a process of its own, Ctrl-C is heard meanwhile. */
 import { formatProblem, type Problem } from "../../../../fabric/rack/plan/problem.ts";
 import { answerConfined } from "../answer.ts";
 import { compile, type Compiled } from "./compiler.ts";
@@ -6,36 +6,29 @@ import { unusedSteps } from "./unused_steps.ts";
 import { problemOf } from "./words.ts";
 
 export interface TypesJob {
-  /** Absolute paths. */
   readonly programs: readonly string[];
   /** Each `deno.json` above them, the nearest first. */
   readonly configs: readonly string[];
-  /** The file with the types of Deno. */
   readonly library: string;
   /** Only their files are asked for. */
   readonly isListed: boolean;
 }
 
 export interface TypesAnswer {
-  /** The user's files. */
   readonly own: readonly string[];
-  /** `deno.json`, and an import map and types that it names. */
   readonly configs: readonly string[];
-  /** The user's files and those of the clone that they reach. */
   readonly modules: readonly string[];
-  /** Each import exists. */
   readonly isWhole: boolean;
   readonly problems: readonly Problem[];
 }
 
 /**
- * All problems, once: the compiler may report a line that the rule about steps reports, too, or report it for two
- * columns.
+ * Each problem once: the compiler may report a line that the rule about steps reports, too, or
+ * report it for two columns.
  */
 function problemsOf(compiled: Compiled, config: string | undefined): Problem[] {
   const { program, own, wrong } = compiled;
   const torn = own.flatMap((file) => program.getSyntacticDiagnostics(file));
-  // A file with an error of syntax has no types worth telling of.
   const errors = torn.length > 0
     ? torn
     : own.flatMap((file) => program.getSemanticDiagnostics(file));
@@ -54,7 +47,7 @@ function answerTo({ programs, isListed, ...options }: TypesJob): TypesAnswer {
   return {
     own: [...own.map(({ fileName }) => fileName), ...typedElsewhere],
     configs,
-    // One that is no workspace may become one.
+    // A folder above may become a workspace.
     modules: [...modules, ...typedElsewhere, ...options.configs],
     isWhole,
     problems: isListed ? [] : problemsOf(compiled, options.configs[0]),

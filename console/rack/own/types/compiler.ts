@@ -1,6 +1,7 @@
 /**
- * Own programs as TypeScript's compiler sees them: by the `deno.json` above them, as an editor does, but with the
- * modules of this clone, which runs them. Only the user's files are checked, and the clone's types that they use.
+ * Own programs as TypeScript's compiler sees them: by the `deno.json` above them, as an editor
+ * does, but with the modules of this clone, which runs them. Only the user's files are checked, and
+ * the clone's types that they use.
  */
 import ts from "typescript";
 import { textIfThere } from "../../../base/files.ts";
@@ -9,46 +10,36 @@ import { fromFileUrl, projectFile, ROOT, toFileUrl } from "../../../base/paths.t
 export interface Compiled {
   readonly program: ts.Program;
   readonly checker: ts.TypeChecker;
-  /** The user's files. */
   readonly own: readonly ts.SourceFile[];
-  /** JavaScript that they import, whose types another file has. */
+  /** Imported JavaScript whose types another file has. */
   readonly typedElsewhere: readonly string[];
-  /** `deno.json`, and an import map and types that it names. */
   readonly configs: readonly string[];
-  /** The user's files and those of the clone that they reach. */
   readonly modules: readonly string[];
-  /** Each import of the user's files exists. */
   readonly isWhole: boolean;
-  /** Errors in the configuration itself. */
   readonly wrong: readonly ts.Diagnostic[];
 }
 
 type Names = Readonly<Record<string, string>>;
 
-/** Names of modules and their URLs; those of a scope hold in files below it. */
 interface ImportMap {
   readonly imports: Names;
   readonly scopes: Readonly<Record<string, Names>>;
 }
 
 interface Config {
-  /** `deno.json`, its import map, and files of its `types`. */
   readonly files: readonly string[];
   readonly options: ts.CompilerOptions;
-  /** Files of `types`, which each program has. */
   readonly types: readonly string[];
   readonly map: ImportMap;
   readonly wrong: readonly ts.Diagnostic[];
 }
 
-/** Deno's options for programs whose `deno.json` says nothing else. */
 const DEFAULTS: ts.CompilerOptions = {
   strict: true,
   noImplicitOverride: true,
   useUnknownInCatchVariables: true,
 };
 
-/** Options that a `deno.json` cannot change. */
 const FIXED: ts.CompilerOptions = {
   allowImportingTsExtensions: true,
   allowJs: true,
@@ -67,7 +58,7 @@ const FIXED: ts.CompilerOptions = {
  * Reads programs and what they import.
  * @param programs absolute paths.
  * @param options.configs each `deno.json` above them, the nearest first.
- * @param options.library the file with the types of Deno.
+ * @param options.library the types of Deno.
  */
 export function compile(
   programs: readonly string[],
@@ -111,10 +102,9 @@ export function compile(
   };
 }
 
-/** A bundler's module for a file that is no code. */
 const AS_TEXT = "declare const text: string;\nexport default text;\n";
 
-/** The place of an import's types, if not in its file, as Deno has it: a comment before it, or one in JavaScript. */
+/** Where a comment before the import, or one in JavaScript, names another file, as Deno has it. */
 function typesOf(
   file: string,
   name: ts.StringLiteralLike,
@@ -130,7 +120,6 @@ function typesOf(
   return itself === undefined ? undefined : { name: itself, from: file };
 }
 
-/** The file is the user's: their compiler options may complain of the clone's. */
 function isOwn(file: string): boolean {
   return !file.startsWith(`${ROOT}/`) ||
     !/^(fabric|nodes|console)\//.test(file.slice(ROOT.length + 1));
@@ -168,7 +157,7 @@ function configOf([path, ...above]: readonly string[]): Config {
   };
 }
 
-/** The configuration of the workspace of which this one is a member: its options and names hold there, too. */
+/** Options and names of a workspace hold in its members, too. */
 function workspaceOf(config: string, above: readonly string[]) {
   return above.map(jsonOf).find(({ files: [path = ""], json: { workspace } }) => {
     const { members = workspace } = Object(workspace) as { readonly members?: unknown };
@@ -198,7 +187,7 @@ function jsonOf(path: string) {
   return { files: [path], json: config as Json, wrong: error === undefined ? [] : [error] };
 }
 
-/** Deno's own libraries are one file, which each program has; `lib` stands in {@link FIXED}. */
+/** Deno's own libraries are one file; `lib` stands in {@link FIXED}. */
 function withoutDenoLibraries({ compilerOptions = {} }: Json): object {
   const { lib: _, ...others } = compilerOptions;
   return others;
@@ -223,10 +212,9 @@ function absolute({ imports, scopes }: Json, base: URL): ImportMap {
   };
 }
 
-/** The file that an import means; undefined where it is missing, or no file. */
 function fileOf(name: string, from: string, { imports, scopes }: ImportMap): string | undefined {
   if (/^\.{1,2}\//.test(name)) {
-    // As a bundler takes it, as text, or as a URL.
+    // As a bundler takes a name: as text, or as a URL.
     return [plain(`${folderOf(from)}/${name}`), pathOf(name, toFileUrl(from))].find(isFile);
   }
   const own = Object.keys(scopes).filter((scope) => toFileUrl(from).href.startsWith(scope))
@@ -238,7 +226,6 @@ function fileOf(name: string, from: string, { imports, scopes }: ImportMap): str
   return pathOf(name) ?? (isFile(name) ? name : undefined);
 }
 
-/** The target of a name; a name that ends with `/` maps all that begin with it. */
 function placeOf(name: string, names: Names): string | undefined {
   if (Object.hasOwn(names, name)) return names[name];
   const folder = Object.keys(names).filter((each) => each.endsWith("/") && name.startsWith(each))
@@ -259,7 +246,6 @@ function plain(path: string): string {
   return parts.join("/");
 }
 
-/** The file that a URL means; undefined where it is missing, or where `%` begins nothing that can be decoded. */
 function pathOf(url: string, base?: URL): string | undefined {
   const at = URL.parse(url, base);
   if (at?.protocol !== "file:") return undefined;
@@ -276,7 +262,7 @@ function isFile(path: string | undefined): path is string {
   return path !== undefined && path.startsWith("/") && ts.sys.fileExists(path);
 }
 
-/** Longer ones first where one ends like another. */
+/** `.d.ts` comes before `.ts`. */
 const EXTENSIONS: readonly string[] = [
   ...[".d.ts", ".d.mts", ".d.cts", ".ts", ".mts", ".cts", ".tsx"],
   ...[".js", ".mjs", ".cjs", ".jsx", ".json"],

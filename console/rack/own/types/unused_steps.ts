@@ -1,38 +1,36 @@
 /**
- * Calls without `yield*` that types allow. Such a call is a statement (`cpu.sleep(10);`), a condition, the value of a
- * variable that is not read otherwise, or text. A call is known by its type, whatever its name is; one of a type that is
- * not known is left to the watch at run time (`forgotten_calls.ts`).
+ * Calls without `yield*` that types allow: a statement (`cpu.sleep(10);`), a condition, the value
+ * of a variable that is not read otherwise, or text. A call is known by its type, whatever its name
+ * is; one of unknown type is left to the watch at run time (`forgotten_calls.ts`).
  */
 import ts from "typescript";
 import type { Problem } from "../../../../fabric/rack/plan/problem.ts";
 import type { Compiled } from "./compiler.ts";
 
-/** A call whose steps are not done: see the head of the file. */
 interface Call {
   readonly node: ts.Expression;
-  /** The variable that has its answer. */
   readonly variable?: ts.Identifier;
 }
 
 type Ask = (node: ts.Expression | undefined, variable?: ts.Identifier) => void;
 
-/** A value of this type is a generator, or may be one. */
+/** It is a generator, or may be one. */
 export function isGenerator(type: ts.Type): boolean {
   return membersOf(type).some(({ symbol }) => symbol?.name === "Generator");
 }
 
-/** The types of a union, or the one type. */
+/** Of a union, or the one type. */
 export function membersOf(type: ts.Type): readonly ts.Type[] {
   return type.isUnion() ? type.types : [type];
 }
 
-/** All of a file, by their places. */
+/** By their places in the file. */
 export function unusedSteps(
   file: ts.SourceFile,
   { program, checker }: Pick<Compiled, "program" | "checker">,
 ): Problem[] {
   const calls: Call[] = [];
-  /** Variables whose value is used for more than a test of its presence. */
+  /** Their value is used for more than a test of its presence. */
   const read = new Set<ts.Symbol>();
   const ask: Ask = (given, variable) => {
     const node = given && unwrapped(given);
@@ -77,8 +75,9 @@ export function unusedSteps(
 }
 
 /**
- * A call surely returns a generator, or is `forEach` with a function that does. A value that may be undefined is
- * tested for its presence, and JavaScript's own methods return steps that were kept: `queue.shift()`.
+ * A call surely returns a generator, or is `forEach` with a function that does. A value that may be
+ * undefined is tested for its presence, and JavaScript's own methods return steps that were kept:
+ * `queue.shift()`.
  */
 function makesSteps(
   node: ts.Expression,
@@ -95,10 +94,8 @@ function makesSteps(
   return membersOf(signature.getReturnType()).every(isGenerator);
 }
 
-/** Methods of functions that return the function's result. */
 const CALLING = ["call", "apply"];
 
-/** Finds calls in a statement or an expression whose value is dropped, or not used. */
 function look(node: ts.Node, ask: Ask): void {
   if (ts.isExpressionStatement(node)) return dropped(node.expression, ask);
   if (ts.isVariableDeclaration(node)) {
@@ -118,7 +115,6 @@ function look(node: ts.Node, ask: Ask): void {
   } else if (ts.isCallExpression(node) && isCondition(node)) ask(node);
 }
 
-/** An expression whose value is dropped. */
 function dropped(expression: ts.Expression, ask: Ask): void {
   const node = unwrapped(expression);
   if (ts.isCallExpression(node)) return ask(node);
@@ -138,10 +134,8 @@ function dropped(expression: ts.Expression, ask: Ask): void {
   if (!isKept) dropped(right, ask);
 }
 
-/** Methods of lists that only test a function's result for its presence. */
 const TESTS = ["filter", "some", "every", "find", "findIndex"];
 
-/** `queues.forEach((qp) => destroyQp(qp))`: forEach drops what the function returns. */
 function isDroppedResult({ parent }: ts.ArrowFunction): boolean {
   if (!ts.isCallExpression(parent)) return false;
   const method = methodOf(parent);
@@ -153,7 +147,6 @@ function methodOf({ expression }: ts.CallExpression): string | undefined {
   return ts.isPropertyAccessExpression(expression) ? expression.name.text : undefined;
 }
 
-/** Functions that make no use of steps that have not begun. */
 const ASKING = ["failed", "refused", "Boolean", "String", "log"];
 
 const EQUALITY: ReadonlySet<ts.SyntaxKind> = new Set([
@@ -170,7 +163,7 @@ const LOGICAL: ReadonlySet<ts.SyntaxKind> = new Set([
   ts.SyntaxKind.QuestionQuestionToken,
 ]);
 
-/** Only the presence of the value is tested, which is always true of steps, or its text. */
+/** Only presence, always true of steps, or text of the value is used. */
 function isCondition(node: ts.Node): boolean {
   const { parent } = node;
   if (isWrapper(parent)) return isCondition(parent);
@@ -195,7 +188,6 @@ function isCondition(node: ts.Node): boolean {
   return name !== undefined && ASKING.includes(name);
 }
 
-/** The name of a variable where it gets its value, or a word that names no variable. */
 function isDeclared(node: ts.Identifier): boolean {
   const { parent } = node;
   if (ts.isVariableDeclaration(parent)) return parent.name === node;
@@ -219,14 +211,13 @@ function isWrapper(node: ts.Node): node is Wrapper {
     ts.isAsExpression(node) || ts.isSatisfiesExpression(node) || ts.isTypeAssertionExpression(node);
 }
 
-/** `(v as Verbs)!`: the expression in it. */
 function unwrapped(node: ts.Expression): ts.Expression {
   return isWrapper(node) ? unwrapped(node.expression) : node;
 }
 
 const OWNERS: Readonly<Record<string, string>> = { Cpu: "cpu", ProgramCpu: "cpu" };
 
-/** The name of a function: `postSend`, `cpu.sleep`, `region.load` by the variable that has the region. */
+/** `postSend`, `cpu.sleep`, `region.load` by the variable that has the region. */
 function called(given: ts.Expression, checker: ts.TypeChecker): string {
   const node = unwrapped(given);
   if (ts.isIdentifier(node)) return node.text;

@@ -1,7 +1,6 @@
 /**
- * The compiler's errors as problems in the form of the product: file, line, what was found, what was expected.
- * Mistakes that are common in protocols have their own texts, by the compiler's number and the code at the place;
- * others have the compiler's.
+ * Mistakes that are common in protocols have their own texts, by the compiler's number and the code
+ * at the place; others have the compiler's.
  */
 import ts from "typescript";
 import { nearest, oneOf, type Problem } from "../../../../fabric/rack/plan/problem.ts";
@@ -12,11 +11,9 @@ import { isGenerator, membersOf } from "./unused_steps.ts";
 
 interface Words {
   readonly found: string;
-  /** Absent: the compiler's sentence says it. */
   readonly expected?: string;
 }
 
-/** An error, and the innermost node that it marks. */
 interface Place {
   readonly compiled: Pick<Compiled, "program" | "checker">;
   readonly node: ts.Node;
@@ -24,7 +21,6 @@ interface Place {
 
 type Say = (place: Place) => Words | undefined;
 
-/** By the compiler's number: the first that returns a text. */
 const SAY: Readonly<Record<number, readonly Say[]>> = {
   1308: [() => ({ found: "await, which waits in real time", expected: "yield* in its place" })],
   2304: [unknownName],
@@ -52,7 +48,7 @@ const SAY: Readonly<Record<number, readonly Say[]>> = {
   2820: [wrongText],
 };
 
-/** @returns the problem of a program, in the compiler's order. */
+/** In the compiler's order. */
 export function problemOf(compiled: Place["compiled"], diagnostic: ts.Diagnostic): Problem {
   const { code, file, start = 0, length = 0 } = diagnostic;
   const text = `(TS${code})`;
@@ -78,7 +74,6 @@ function wordsOf(code: number, place: Place): Words | undefined {
   return undefined;
 }
 
-/** The compiler's sentence, and the last of its reasons. */
 function saidOf({ messageText }: ts.Diagnostic): string {
   const lines = ts.flattenDiagnosticMessageText(messageText, "\n").split("\n")
     .map((line) => line.trim().replace(/\.$/, ""));
@@ -96,16 +91,13 @@ function nodeAt(file: ts.SourceFile, from: number, to: number): ts.Node {
   return found;
 }
 
-/** Errors of a value that its place cannot have. */
 const OF_FIELD: ReadonlySet<number> = new Set([2322, 2375, 2412, 2820]);
 
-/** The field of an object that is marked, by its name or its value. */
 function fieldAt({ parent }: ts.Node): string {
   const isField = ts.isPropertyAssignment(parent) || ts.isShorthandPropertyAssignment(parent);
   return isField ? parent.name.getText() : "";
 }
 
-/** The wrong value where its name, its argument, its `return` or a member of it is marked. */
 function valueAt(node: ts.Node): ts.Expression | undefined {
   const { parent } = node;
   if (ts.isReturnStatement(node)) return node.expression;
@@ -122,7 +114,6 @@ function takenApart(node: ts.BindingElement): ts.Expression | undefined {
   return ts.isVariableDeclaration(at) ? at.initializer : undefined;
 }
 
-/** A generator in the place of a value. */
 function steps({ compiled: { checker }, node }: Place): Words | undefined {
   const value = valueAt(node), type = value && checker.getTypeAtLocation(value);
   if (type === undefined || !isGenerator(type)) return undefined;
@@ -132,7 +123,6 @@ function steps({ compiled: { checker }, node }: Place): Words | undefined {
   };
 }
 
-/** `yield*` in front of a call that returns its answer at once. */
 function needlessYield({ compiled: { checker }, node }: Place): Words | undefined {
   if (!ts.isYieldExpression(node.parent)) return undefined;
   const answer = checker.typeToString(checker.getTypeAtLocation(node));
@@ -142,7 +132,6 @@ function needlessYield({ compiled: { checker }, node }: Place): Words | undefine
   };
 }
 
-/** A comparison with a constant of libibverbs: `status === "IBV_WC_SUCCESS"`. */
 function neverEqual({ node }: Place): Words | undefined {
   const comparison = ts.isBinaryExpression(node) ? node : node.parent;
   if (!ts.isBinaryExpression(comparison)) return undefined;
@@ -156,14 +145,13 @@ function neverEqual({ node }: Place): Words | undefined {
   return undefined;
 }
 
-/** The value for a constant of libibverbs: `send` for IBV_WR_SEND. */
+/** `send` for IBV_WR_SEND. */
 function valueFor(constant: string): string | number | undefined {
   return Object.hasOwn(VALUES_THERE, constant) ? VALUES_THERE[constant] : undefined;
 }
 
 const quoted = (text: string | number) => JSON.stringify(text);
 
-/** A field of an object, also where one or a list of them may be given. */
 function unknownField({ compiled: { checker }, node }: Place): Words | undefined {
   const object = ts.findAncestor(node, ts.isObjectLiteralExpression);
   const wanted = object && checker.getContextualType(object);
@@ -178,7 +166,7 @@ function unknownField({ compiled: { checker }, node }: Place): Words | undefined
   };
 }
 
-/** The field of a type for rdma-core's name: `sges` of SendRequest for `sg_list` and `sgList`. */
+/** rdma-core's name: `sges` of SendRequest for `sg_list` and `sgList`. */
 function fieldFor(type: string, word: string): string | undefined {
   const plain = (name: string) => name.replaceAll("_", "").toLowerCase();
   return FIELDS_THERE.find(([of, , ...there]) =>
@@ -223,7 +211,6 @@ function mayBeRefusal({ compiled: { checker }, node }: Place): Words | undefined
   return { found, expected: ASK_FIRST[kind]! };
 }
 
-/** Too few arguments, where the function is marked, or too many, where the first surplus one is. */
 function wrongCount({ compiled: { checker }, node }: Place): Words | undefined {
   const call = ts.findAncestor(node, ts.isCallExpression);
   const signature = call && checker.getResolvedSignature(call);
@@ -242,7 +229,6 @@ function wrongCount({ compiled: { checker }, node }: Place): Words | undefined {
   };
 }
 
-/** The type of the value that is marked, and the type that its place expects. */
 function mismatch({ compiled: { checker }, node }: Place) {
   const value = valueAt(node);
   const wanted = value && checker.getContextualType(value);
@@ -259,7 +245,7 @@ function wrongFlags(place: Place): Words | undefined {
   return { found: `${is} flags`, expected: `${must} flags` };
 }
 
-/** The constants' prefix of the type SendFlags: `IBV_SEND_…`. */
+/** The constants' prefix: `IBV_SEND_…` of the type SendFlags. */
 function flagsOf({ compiled: { checker, program } }: Place, type: ts.Type): string | undefined {
   const alias = type.aliasSymbol;
   if (alias === undefined || !alias.name.endsWith("Flags")) return undefined;
@@ -277,7 +263,6 @@ function flagsOf({ compiled: { checker, program } }: Place, type: ts.Type): stri
 
 const DOOR = fromFileUrl(projectFile("nodes/protocol.ts"));
 
-/** The exports of `rackmesh`; none where no program imports it. */
 function doorOf(program: ts.Program, checker: ts.TypeChecker): readonly ts.Symbol[] {
   const file = program.getSourceFile(DOOR), module = file && checker.getSymbolAtLocation(file);
   return module === undefined
@@ -310,7 +295,6 @@ function valuesOf(types: readonly ts.Type[]): readonly ts.Type[] {
   return types.filter(({ flags }) => !(flags & ts.TypeFlags.Undefined));
 }
 
-/** An object that has the field by another name, `max_send_wr`. */
 function missingField(place: Place): Words | undefined {
   const { found, wanted = [] } = mismatch(place) ?? {};
   const [type] = valuesOf(wanted);
@@ -328,7 +312,6 @@ function missingField(place: Place): Words | undefined {
     : { found: `an object that lacks ${field} and has ${meant}`, expected: field };
 }
 
-/** A name that is not imported, or that is a text or a verb here. */
 function unknownName({ compiled: { checker, program }, node }: Place): Words | undefined {
   const word = node.getText(), value = valueFor(word);
   if (doorOf(program, checker).some(({ name }) => name === word)) {

@@ -4,10 +4,9 @@
  * between two runs: the process's number, random bytes, the machine's description of its CPU.
  */
 #define _GNU_SOURCE
-#include "rackmesh.h"
+#include "net.h"
 
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdarg.h>
@@ -426,6 +425,8 @@ static int open_virtual(const char *path)
 
 static int open_file(int folder, const char *path, int flags, mode_t mode)
 {
+	if (cm_is_path(path))
+		return cm_open(flags);
 	int fd = scm_open_file(path, flags);
 	if (fd != -2)
 		return fd;

@@ -1,4 +1,4 @@
-/* What net.c (sockets), waits.c (poll and its kin, sleeps) and names.c (names of hosts) share. */
+/* The parts that net.c (sockets), waits.c (poll and its kin, sleeps), names.c (names of hosts) and rdma_cm.c share. */
 #pragma once
 #include "rackmesh.h"
 
@@ -8,9 +8,7 @@
 #pragma GCC visibility push(hidden)
 
 /* One of these is behind `data` of a descriptor that net.c or waits.c has made. */
-enum { DATA_SOCKET, DATA_EPOLL };
-/* `kind` of an epoll descriptor: none of the host's POLLED_*. */
-enum { KIND_EPOLL = 100 };
+enum { DATA_SOCKET, DATA_EPOLL, DATA_CM };
 
 struct data {
 	int type;
@@ -51,6 +49,12 @@ static inline int fail(int error)
 
 /* A line on standard error: what the rack has not. */
 void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* rdma_cm.c: the device of librdmacm. `channel` is a descriptor's handle. */
+bool cm_is_path(const char *path);
+int cm_open(int flags);
+ssize_t cm_write(int fd, uint64_t channel, const void *bytes, size_t length);
+void cm_close(uint64_t channel);
 
 /* names.c: an address of the rack in host order by what a program says; false: complained. */
 bool parse_address(const struct sockaddr *given, socklen_t length, uint32_t *address,

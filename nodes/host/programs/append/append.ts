@@ -1,7 +1,6 @@
 /**
- * Appends records to a log in another host's SCM: each is a compound update, the record and then
- * the tail that counts it, by a plan of `compound_methods.ts`. Reports the number of records
- * confirmed durable.
+ * Appends records to a log in another host's SCM by compound updates: the record, then the tail
+ * (`compound_methods.ts`). Reports the number of records confirmed durable.
  */
 import {
   IBV_ACCESS_LOCAL_WRITE,
@@ -55,13 +54,13 @@ import type { ProgramContext } from "../../program_context.ts";
 import { flagsFor } from "../common/send_flags.ts";
 
 /**
- * Maximum number of requests of an update, over all its rounds; `wrId` is this times the update
- * number plus the request's index.
+ * Requests of an update over all rounds; `wrId` is this times the update's number plus the
+ * request's index.
  */
 const REQUESTS_MAX = 4;
 /**
- * Layout of an update's buffer: the tail, a byte for a READ's response, a message about the tail
- * alone, and the other message, directly followed by the record.
+ * Places in an update's buffer: the tail, a byte for a READ's response, a message about the tail
+ * alone, and one with the record behind it.
  */
 const READ_AT = TAIL_BYTES, TAIL_MESSAGE_AT = 16, MESSAGE_AT = 64;
 const COMMIT_BYTES = HEADER_BYTES + wordTailBytes(TAIL_BYTES);
@@ -81,9 +80,9 @@ export function* append(context: ProgramContext): Steps<void> {
   const policy = wordOption(given, "policy", { words: POLICIES, otherwise: "auto" });
   const terms = {
     method,
-    // A message's additional bytes beyond a plain one's header: the tail and its address.
+    // The tail and its address follow a plain message's header.
     messageBytes: recordBytes + wordTailBytes(TAIL_BYTES),
-    // Queues have room for two requests per message: an update has up to four.
+    // An update has up to four requests.
     depth: 2 * depth,
     policy: policyOf(method, policy),
   };
@@ -96,7 +95,7 @@ export function* append(context: ProgramContext): Steps<void> {
   });
 }
 
-/** Does not overwrite an existing log: its records may be in use. */
+/** An existing log is not overwritten: its records may be in use. */
 function* openLog(client: PersistClient, options: AppendOptions): Steps<Region | Failure> {
   const { name } = options;
   const there = yield* openObject(client, { name });
@@ -121,7 +120,6 @@ function* prepare(client: PersistClient, options: AppendOptions): Steps<Append |
   return createAppend({ options, client, region, plan, slots: regions[0]!, slotBytes });
 }
 
-/** Appends all records with `depth` outstanding. @returns the reason of an early end. */
 function* transfer(append: Append): Steps<Failure | undefined> {
   const { client, options: { records }, cpu } = append;
   while (append.outstanding > 0 || append.next < records) {
@@ -147,7 +145,7 @@ function* transfer(append: Append): Steps<Failure | undefined> {
   return undefined;
 }
 
-/** The tails, in the order of their updates: a tail must not overtake an earlier one. */
+/** A tail must not overtake an earlier one. */
 function secondRounds(append: Append): SendRequest[] {
   const { plan, updates } = append;
   const requests: SendRequest[] = [];
@@ -294,7 +292,6 @@ function handle(append: Append, completion: WorkCompletion): "receive" | "send" 
   return "send";
 }
 
-/** A round is complete with all its completions; the update is complete with its last round. */
 function recordProgress(append: Append, index: number): void {
   const { plan, cpu, updates, isConfirmed, freeSlots } = append;
   const update = updates[index]!;

@@ -13,7 +13,6 @@ import { createWindow, type PersistClient, type Region } from "../persist/persis
 import type { Mr } from "../../verbs/objects.ts";
 
 export const TAIL_BYTES = 8;
-/** Offset of the first record: the tail has its own cache line. */
 const RECORDS_AT = 64;
 
 export function readOptions(options: Options) {
@@ -30,7 +29,7 @@ export function readOptions(options: Options) {
 
 export type AppendOptions = Readonly<ReturnType<typeof readOptions>>;
 
-/** A record's content: a function of name, number and length, so that a checker can compute it. */
+/** A checker can compute a record from name, number and length. */
 export function recordOf(
   log: { readonly name: string; readonly recordBytes: number },
   index: number,
@@ -48,7 +47,6 @@ export function tailOf(records: number): Uint8Array<ArrayBuffer> {
   return bytes;
 }
 
-/** Bytes [from, to) of the log that a part of update `index` writes. */
 export function rangeOf(
   { recordBytes }: { readonly recordBytes: number },
   index: number,
@@ -66,14 +64,12 @@ export interface UpdateState {
   answers: number;
 }
 
-/** The state of an append. Arrays are by update. */
 export function createAppend(
   append: {
     readonly options: AppendOptions;
     readonly client: PersistClient;
     readonly region: Region;
     readonly plan: CompoundPlan;
-    /** Buffers of `depth` updates: see `append.ts`. */
     readonly slots: Mr;
     readonly slotBytes: number;
   },
@@ -84,9 +80,7 @@ export function createAppend(
     ...createWindow(depth, records),
     cpu: client.device.cpu,
     updates: new Array<UpdateState | undefined>(records),
-    /** The next update whose second round must be posted. */
     nextSecond: 0,
-    /** All updates before it are confirmed persistent. */
     confirmed: 0,
     isConfirmed: new Uint8Array(records),
     rounds: 0,

@@ -1,4 +1,4 @@
-/** Trace lines, audit records and the result of an `append`. */
+/** Trace lines, audit records and result of an `append`. */
 import { machineOf } from "../../../../fabric/rack/plan/names.ts";
 import type { Measured } from "../persist/persist_client.ts";
 import { type Append, rangeOf, recordOf, tailOf } from "./append_job.ts";
@@ -6,21 +6,19 @@ import type { CompoundRequest } from "./compound_methods.ts";
 import { outcomeOf, summarize } from "../common/summary.ts";
 import type { SendRequest } from "../../verbs/objects.ts";
 
-/** Numbers of an update's two writes in audit records. */
 const RECORD = 0, TAIL = 1;
 
 function recordId(index: number, part: number): number {
   return 2 * index + part;
 }
 
-/** Before a post: records both writes of the update, and that the tail counts earlier records. */
+/** Records, before a post, both writes, and that the tail counts earlier records. */
 export function auditWrites(append: Append, index: number): void {
   const { cpu, options, plan, region, confirmed } = append;
   const on = machineOf(options.to);
   const at = region.scmOffset + rangeOf(options, index, "record")[0];
   const bytes = recordOf(options, index);
   cpu.note({ kind: "writes", id: recordId(index, RECORD), on, at, bytes });
-  // Earlier records that are confirmed persistent are promised by their own records.
   const unconfirmed = { length: index + 1 - confirmed };
   const after = Array.from(unconfirmed, (_, i) => recordId(confirmed + i, RECORD));
   const { qp: { qpn: line } } = append.client.connection;
@@ -30,7 +28,6 @@ export function auditWrites(append: Append, index: number): void {
   cpu.note({ kind: "writes", ...tail, after, ...isClaimed });
 }
 
-/** A round is confirmed: records the persistent parts of the update. */
 export function auditRound(append: Append, index: number): void {
   const { cpu, plan, updates } = append;
   const posted = plan.rounds[updates[index]!.round - 1]!;
@@ -54,7 +51,6 @@ function writes({ opcode, part, message }: CompoundRequest, wanted: "record" | "
   return part === wanted || part === "both";
 }
 
-/** Traces each request of a round; one doorbell posts all of them. */
 export function traceRound(
   append: Append,
   index: number,
@@ -85,10 +81,12 @@ export function resultOf(
     flusher: client.server.flush,
     receive: client.server.receive,
     policy: client.policy,
-    /** Requirements on the method here: b never without a, and confirmed bytes survive. */
+    /** Guarantees of the method here: b never without a, and confirmed bytes survive. */
     ordered: plan.ordered,
     promises: plan.promises,
-    /** Records reported durable; confirmations of a method without a promise are separate. */
+    /**
+     * The number of durable records; a method without a promise counts confirmed ones separately.
+     */
     told: plan.promises ? confirmed : 0,
     claimed: confirmed,
     rounds: append.rounds,

@@ -1,6 +1,6 @@
 /**
  * Compound updates: *a, then b, and b is never persistent without a* (a log's record and its tail),
- * by every capable method, as a table: the requests of each round, and the number of round trips.
+ * by every capable method: the requests of each round, and the number of round trips.
  *
  * Why the order holds where both are in one round:
  *
@@ -16,10 +16,9 @@ import type { UPDATES } from "../../../../fabric/rack/plan/vocabulary.ts";
 import type { PersistencePlan } from "../../../../fabric/wire/host_bus/rnic_command.ts";
 import type { Method, ReceivePlace } from "../common/persist_protocol.ts";
 
-/** The mechanism that makes written bytes persistent. */
 export type Flusher = PersistencePlan["flush"];
 
-/** A request of an update. `both` is the range from the tail to the end of the record. */
+/** `both` is the range from the tail to the end of the record. */
 export interface CompoundRequest {
   readonly opcode:
     | "write"
@@ -30,30 +29,27 @@ export interface CompoundRequest {
     | "read"
     | "send";
   readonly part: "record" | "tail" | "both";
-  /** For a SEND only. */
   readonly message?: "commit" | "commit-data" | "persist-mark" | "deposit";
 }
 
 export interface CompoundPlan {
-  /** Each round is one doorbell, when the previous one is confirmed persistent: a round trip. */
+  /**
+   * A round is one doorbell, rung when the previous round is confirmed persistent: a round trip.
+   */
   readonly rounds: readonly (readonly CompoundRequest[])[];
-  /** A round completes by its last completion, the CPU's answer, or each write's own (P-27). */
+  /** The last completion, the CPU's answer, or each write's own (P-27). */
   readonly confirmedBy: "completion" | "answer" | "each";
-  /** Whether b must never be persistent without a. */
   readonly ordered: boolean;
-  /** Whether confirmed bytes must survive. */
   readonly promises: boolean;
 }
 
 /**
- * The variants of an update. `ordered` is correct. The others are deliberately wrong and claim the
- * same, so that the explorer finds violations: `pipelined` writes both and makes only b persistent;
- * `one-flush` flushes both as one range, from its beginning, where b is; `tail-first` writes b
- * before a.
+ * The variants of an update. `ordered` is correct. The others are wrong on purpose, for the
+ * explorer: `pipelined` makes only b persistent; `one-flush` flushes one range, b first;
+ * `tail-first` writes b before a.
  */
 export type Update = typeof UPDATES[number];
 
-/** Properties of the connection on which the plan depends. */
 export interface CompoundTerms {
   readonly method: Method;
   readonly flusher: Flusher;
@@ -67,14 +63,13 @@ const pending = (part: CompoundRequest["part"]) =>
   ({ opcode: "send", part, message: "deposit" }) as const;
 const flush = (part: CompoundRequest["part"]) => ({ opcode: "flush", part }) as const;
 
-/** Properties of most methods. */
 const SOUND = { confirmedBy: "completion", ordered: true, promises: true } as const;
 
 function orderedPlan(terms: CompoundTerms): CompoundPlan {
   const { method, flusher, policy, receive } = terms;
   const isFifo = flusher !== "cpu";
   switch (method) {
-    // P-12: ordered where the path to the medium is; no response tells when it is persistent.
+    // P-12: ordered where the path to the medium is; no response tells persistence.
     case "write-only":
       return {
         rounds: [[write("record"), write("tail")]],
@@ -97,22 +92,21 @@ function orderedPlan(terms: CompoundTerms): CompoundPlan {
         rounds: [[{ opcode: "send", part: "both", message: "commit-data" }]],
         confirmedBy: "answer",
       };
-    // P-11: the CPU flushes a, and only then writes b.
+    // P-11: the CPU flushes a, then writes b.
     case "write-send":
       return {
         ...SOUND,
         rounds: [[write("record"), { opcode: "send", part: "both", message: "commit" }]],
         confirmedBy: "answer",
       };
-    // Pending messages are stored in the order in which they were sent, up to the first missing
-    // one.
+    // Stored in sending order, up to the first missing one.
     case "send-read":
       return {
         rounds: [[pending("record"), pending("tail"), { opcode: "read", part: "tail" }]],
         ...SOUND,
         promises: isFifo && receive === "scm",
       };
-    // P-50: the intended use of ATOMIC WRITE in the standard (IBTA A19: log and pointer).
+    // P-50: as IBTA A19 intends ATOMIC WRITE (log and pointer).
     case "write-flush":
       return {
         rounds: [[
@@ -143,9 +137,7 @@ function persistentWrite(
   return { opcode, part };
 }
 
-/**
- * One round, which does not guarantee that b follows a. Undefined for a method without such a form.
- */
+/** One round, without a guarantee that b follows a. Undefined where the method has no such form. */
 function pipelined(method: Method, right: CompoundPlan): CompoundPlan["rounds"] | undefined {
   const writes = [write("record"), write("tail")];
   switch (method) {
@@ -163,7 +155,6 @@ function pipelined(method: Method, right: CompoundPlan): CompoundPlan["rounds"] 
   }
 }
 
-/** Both parts flushed as one range. Undefined where the method has no range operand. */
 function oneFlush(method: Method): CompoundPlan["rounds"] | undefined {
   const writes = [write("record"), write("tail")];
   if (method === "write-flush") return [[...writes, flush("both")]];
@@ -171,11 +162,11 @@ function oneFlush(method: Method): CompoundPlan["rounds"] | undefined {
   return [[...writes, { opcode: "send", part: "both", message: "persist-mark" }]];
 }
 
-/** The same requests with b first. Undefined where one message contains or marks both. */
+/** Writes b first. Undefined where one message contains or marks both. */
 function tailFirst(right: CompoundPlan): CompoundPlan["rounds"] | undefined {
   const requests = right.rounds.flat();
   if (requests.some(({ part }) => part === "both")) return undefined;
-  // A READ flushes earlier writes, so it remains the last request.
+  // A READ flushes earlier writes: it stays last.
   const place = ({ part, opcode }: CompoundRequest) =>
     opcode === "read" ? 2 : part === "tail" ? 0 : 1;
   return [requests.toSorted((x, y) => place(x) - place(y))];
@@ -194,7 +185,7 @@ function roundsOf(terms: CompoundTerms, right: CompoundPlan): CompoundPlan["roun
   }
 }
 
-/** The plan of an update; undefined where the method has none of that kind. */
+/** @returns undefined where the method has no such form. */
 export function compoundPlan(terms: CompoundTerms): CompoundPlan | undefined {
   const right = orderedPlan(terms);
   const rounds = roundsOf(terms, right);

@@ -1,16 +1,16 @@
-/** The two ends of a program's connection, for its result. */
+/** Both ends of a connection, for a program's result. */
 import { machineOf, rnicName } from "../../../../fabric/rack/plan/names.ts";
 import type { Cpu } from "../../cpu/program.ts";
 
 export interface Ends {
   readonly to: string;
-  /** Its RNIC, where the program names it. */
+  /** The other end's RNIC, where the program names it. */
   readonly toRnic?: string;
-  /** The program's RNIC, unless it is its host's first one. */
+  /** The program's RNIC, unless it is its host's first. */
   readonly rnic?: string;
 }
 
-/** @param to the other host, or one of its RNICs. */
+/** @param to a host, or one of its RNICs. */
 export function endsOf({ host, rnic = 0 }: Pick<Cpu, "host" | "rnic">, to: string): Ends {
   const machine = machineOf(to);
   return {

@@ -1,9 +1,9 @@
-/** Generated data for a `put` without a file. */
+/** Data for a `put` without a file. */
 import { rngFor } from "../../../../fabric/base/rng.ts";
 
 export const MADE_UP = "made-up";
 
-/** `length` bytes as a function of length and name, so that a checker can compute them. */
+/** A function of length and name, so that a checker can compute it. */
 export function madeUpBytes(length: number, name: string): Uint8Array<ArrayBuffer> {
   const rng = rngFor(length, name);
   const words = new Uint32Array(Math.ceil(length / 4));

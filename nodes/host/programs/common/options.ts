@@ -1,4 +1,3 @@
-/** Reads and checks the options of a program; errors name the option. */
 import { PS_PER_US, type Time } from "../../../../fabric/base/time.ts";
 import { wholeText } from "../../../../fabric/base/whole_number.ts";
 import { ProgramError } from "../../verbs/device.ts";
@@ -38,7 +37,7 @@ export function countOption(
   return wrong(name, wholeText({ least: bounds.least, most: Number.MAX_SAFE_INTEGER }), value);
 }
 
-/** A number of microseconds, as picoseconds. */
+/** In ps. */
 export function microsecondsOption(options: Options, name: string, otherwise: number): Time {
   const value = options[name] ?? otherwise;
   if (typeof value === "number" && value >= 0) return Math.round(value * PS_PER_US);
@@ -55,7 +54,7 @@ export function wordOption<Word extends string>(
   return word ?? wrong(name, `one of ${words.join(", ")}`, value);
 }
 
-/** `completion`: how a program waits for completions; default: the host's setting. */
+/** How a program waits for completions; default: the host's setting. */
 export function completionOption(
   options: Options,
   { state }: Pick<Device, "state">,

@@ -27,7 +27,7 @@ export type Method = typeof METHODS[number];
 export type PutMethod = typeof PUT_METHODS[number];
 type Policy = typeof POLICIES[number];
 
-/** A method's index is its number on the wire. */
+/** A method's index is its wire number. */
 const METHOD_CODES: readonly PutMethod[] = [
   "write-only",
   "write-read",
@@ -43,30 +43,27 @@ const METHOD_CODES: readonly PutMethod[] = [
   "persist-compare",
 ];
 
-/** Whether the method is the write that persists, in either form. */
 export function isPersistentWrite(
   method: PutMethod | "read",
 ): method is "persist-opcode" | "persist-address" {
   return method === "persist-opcode" || method === "persist-address";
 }
 
-/** P-29: the persistent write completes by the requested policy; other methods have only one. */
+/** P-29: a persistent write completes as requested; other methods know only one policy. */
 export function policyOf(method: PutMethod, wanted: Policy): Policy {
   return isPersistentWrite(method) ? wanted : "persistence";
 }
 
-/** The requester's terms in the connection request. */
 export interface Terms {
   readonly method: PutMethod | "read";
   readonly policy: Policy;
-  /** Maximum number of outstanding messages, and maximum bytes of each. */
+  /** Maximum number of outstanding messages, and bytes of each. */
   readonly depth: number;
   readonly messageBytes: number;
 }
 
-/** The responder's terms, in its REP or REJ. */
 export interface ServerTerms {
-  /** P-02: data flow of a persistent write. */
+  /** P-02. */
   readonly flow: 1 | 2;
   readonly flush: PersistencePlan["flush"];
   readonly receive: ReceivePlace;
@@ -76,9 +73,8 @@ export const RECEIVE_PLACES = ["dram", "scm"] as const;
 export type ReceivePlace = typeof RECEIVE_PLACES[number];
 
 /**
- * Number of posted receives, and maximum number of outstanding sends, at either end of a connection
- * of this depth: twice the depth, so that completions may be polled late. Both ends use the same
- * number (Q-01).
+ * Posted receives, and outstanding sends at most, at either end: twice the depth, so that
+ * completions may be polled late. Both ends agree (Q-01).
  */
 export function slotsFor(depth: number): number {
   return 2 * depth + 8;
@@ -98,7 +94,7 @@ export function encodeTerms(terms: Terms): Uint8Array<ArrayBuffer> {
   return bytes;
 }
 
-/** Undefined where the bytes are not valid terms. */
+/** @returns undefined for invalid bytes. */
 export function decodeTerms(bytes: Uint8Array): Terms | undefined {
   const view = viewOf(bytes);
   if (bytes.length < 16 || view.getUint32(0) !== TERMS_MAGIC) return undefined;
@@ -119,7 +115,6 @@ export function encodeServerTerms(terms: ServerTerms): Uint8Array<ArrayBuffer> {
   return bytes;
 }
 
-/** Undefined where the bytes are not valid terms. */
 export function decodeServerTerms(bytes: Uint8Array): ServerTerms | undefined {
   const view = viewOf(bytes);
   if (bytes.length < 8 || view.getUint32(0) !== TERMS_MAGIC) return undefined;
@@ -130,28 +125,27 @@ export function decodeServerTerms(bytes: Uint8Array): ServerTerms | undefined {
   return { flow, flush, receive };
 }
 
-/** The SENDs of a connection. The requester chooses `id`; the answer repeats it. */
+/** The requester chooses `id`; the answer repeats it. */
 export type PersistMessage =
   | {
     readonly type: "open-write";
     readonly id: number;
     readonly name: string;
     readonly length: number;
-    /** Disconnects the object's earlier requesters, whose outstanding requests then fail. */
+    /** Disconnects the object's earlier requesters, whose outstanding requests fail. */
     readonly alone?: true;
-    /** The object is written in a new place, and a `publish` replaces the old one. */
+    /** Written in a new place; a `publish` replaces the old one. */
     readonly replaces?: true;
   }
   | {
     readonly type: "open-read";
     readonly id: number;
     readonly name: string;
-    /** Also opens an incomplete object. */
+    /** Opens an incomplete object, too. */
     readonly partial?: true;
   }
-  /** Asks for objects in the order of their names, from number `next` on. */
+  /** Asks for objects by name, from number `next` on. */
   | { readonly type: "list"; readonly id: number; readonly next: number }
-  /** P-22: "the responder tells the requester its regions with a SEND". */
   | {
     readonly type: "region";
     readonly id: number;
@@ -160,13 +154,13 @@ export type PersistMessage =
     readonly rkey: number;
     readonly access: number;
     readonly flow: 1 | 2;
-    /** Offset of the object in the responder's SCM, for reports and checkers. */
+    /** Offset in the responder's SCM, for reports and checkers. */
     readonly scmOffset: number;
-    /** The old object was removed before the new one is written, as there was no room for both. */
+    /** The old object was removed first, for want of room. */
     readonly withdrawn?: true;
-    /** An object that its requester did not complete. */
+    /** Its requester did not complete it. */
     readonly incomplete?: true;
-    /** For `send-read`: the receive buffers, and the fields that a pending message must contain. */
+    /** `send-read`: receive buffers, and fields of a pending message. */
     readonly ring?: RingPlace;
   }
   /** `next` is 0 after the last object. */
@@ -182,8 +176,8 @@ export type PersistMessage =
     readonly why: typeof REFUSALS[number];
   }
   /**
-   * S308: asks to make the range of a WRITE persistent. `data`: asks the responder's CPU to store
-   * the payload, which follows the header, at `va`.
+   * S308: to persist a WRITE's range. `data`: the payload behind the header, which the responder's
+   * CPU stores at `va`.
    */
   | {
     readonly type: "persist-mark" | "data";
@@ -191,11 +185,10 @@ export type PersistMessage =
     readonly va: number;
     readonly length: number;
   }
-  /** S321: the range of request `id` is persistent. */
+  /** Request `id` is persistent (S321). */
   | { readonly type: "flushed"; readonly id: number }
   /**
-   * Makes the range persistent, then stores `then`'s bytes and makes them persistent. `commit-data`:
-   * with the range's data, which follows the message.
+   * Persists the range, then `then`'s bytes. `commit-data`: the range's data follows the message.
    */
   | {
     readonly type: "commit" | "commit-data";
@@ -206,14 +199,12 @@ export type PersistMessage =
   }
   | PendingMessage
   /**
-   * A replacement is fully written and becomes the object of its name; the answer repeats the
-   * message.
+   * The object is fully written and becomes the object of its name; the answer repeats the message.
    */
   | { readonly type: "publish"; readonly id: number; readonly complete: boolean }
-  /** The object is removed; the answer repeats the message. */
+  /** The answer repeats the message. */
   | { readonly type: "remove"; readonly id: number; readonly name: string };
 
-/** An object in a `names` message. */
 export interface ListedObject {
   readonly name: string;
   readonly length: number;
@@ -237,13 +228,13 @@ const TYPES: readonly PersistMessage["type"][] = [
   "remove",
 ];
 /**
- * Types begin at 'P': with 8 and three zeros at the front, Wireshark would dissect an answer as
- * Ethernet over InfiniBand, and show a bogus IPv4 packet in it (`rocev2.md` §6.2).
+ * 'P': with 8 and three zeros at the front, Wireshark would dissect an answer as Ethernet over
+ * InfiniBand, and show a bogus IPv4 packet (`rocev2.md` §6.2).
  */
 const FIRST_TYPE = 0x50;
 /**
- * These bits of ids are inverted on the wire: at their place Wireshark looks for the type of an
- * RPC-over-RDMA message, a number below 5, and would then report missing fields.
+ * Inverted in ids: Wireshark looks there for the type of an RPC-over-RDMA message, a number below
+ * 5, and would report missing fields.
  */
 const ID_BITS = TERMS_MAGIC;
 const REFUSALS = ["no-space", "not-found", "bad-request", "incomplete"] as const;
@@ -251,9 +242,8 @@ const FLOW_BITS = 0x0f, WITHDRAWN = 0x10, INCOMPLETE = 0x20;
 const INCOMPLETE_NAME = 0x80;
 
 export const HEADER_BYTES = 32;
-/** Size of a message without payload: an `open` with the longest name. */
+/** An `open` with the longest name fits; no payload. */
 export const CONTROL_BYTES = 128;
-/** Size of a message with names. */
 export const NAMES_BYTES = 4096;
 interface Fields {
   readonly small?: number;
@@ -281,7 +271,7 @@ function encode(type: PersistMessage["type"], fields: Fields): Uint8Array<ArrayB
   return bytes;
 }
 
-/** The message's bytes; the sender appends the payload of a `data` message. */
+/** The sender appends the payload of a `data` message. */
 export function encodeMessage(message: PersistMessage): Uint8Array<ArrayBuffer> {
   const { type, id } = message;
   switch (message.type) {
@@ -360,7 +350,6 @@ export function nameEntryBytes(name: string): number {
   return 9 + new TextEncoder().encode(name).length;
 }
 
-/** Decodes a message; undefined for invalid bytes. */
 export function decodeMessage(bytes: Uint8Array): PersistMessage | undefined {
   if (bytes.length < HEADER_BYTES) return undefined;
   const view = viewOf(bytes);
@@ -425,14 +414,13 @@ export function decodeMessage(bytes: Uint8Array): PersistMessage | undefined {
   }
 }
 
-/** The form of an opening, as a number. */
 function wayOf(message: Extract<PersistMessage, { readonly name: string }>): number {
   if (message.type === "remove") return 0;
   if (message.type === "open-read") return message.partial ? 1 : 0;
   return message.alone ? 1 : message.replaces ? 2 : 0;
 }
 
-/** Access flags of an object's region for a method (P-22). */
+/** Rights that the requester's method needs (P-22). */
 export function accessFor(method: Terms["method"]): AccessFlags {
   switch (method) {
     case "read":
@@ -451,7 +439,6 @@ export function accessFor(method: Terms["method"]): AccessFlags {
   }
 }
 
-/** A few bytes and their address. */
 export interface Word {
   readonly va: number;
   readonly bytes: Uint8Array;
@@ -459,38 +446,36 @@ export interface Word {
 
 const WORD_HEADER_BYTES = 12, REGION_BYTES = 8, RING_BYTES = 20;
 const PENDING_TAIL_BYTES = 8;
-/** Maximum length of a {@link Word}: a message without data then still fits a control slot. */
+/** A message with a {@link Word} and without data still fits a control slot. */
 export const WORD_BYTES_MAX = 64;
 
-/** Bytes behind the header of a message with a word of this length. */
 export function wordTailBytes(length: number): number {
   return WORD_HEADER_BYTES + length;
 }
 
-/** The receive buffers of a requester, by address and by number of their use (`recv_ring.ts`). */
+/** A requester's receive buffers, and number of their use (`recv_ring.ts`). */
 export interface RingPlace {
   readonly va: number;
   readonly rkey: number;
   readonly epoch: number;
-  /** Generation of the object: distinguishes it from a new object of the same name. */
+  /** Distinguishes the object from a new one of its name. */
   readonly generation: number;
 }
 
 /**
- * Data that stays in the receive buffer until it is stored, if necessary by this host's next life:
- * it contains its destination and a checksum. The payload follows the message.
+ * Data that stays in the receive buffer until it is stored, perhaps by this host's next life, with
+ * its destination and checksum. The payload follows.
  */
 export interface PendingMessage {
   readonly type: "deposit";
   readonly id: number;
-  /** Offset into the responder's SCM. */
   readonly scmOffset: number;
   readonly length: number;
-  /** Number of the message in its connection, from 1. */
+  /** The message's number in its connection, from 1. */
   readonly sequence: number;
   readonly generation: number;
   readonly epoch: number;
-  /** CRC of the message, with 0 in place of the CRC, and of the payload. */
+  /** CRC of the message, with 0 for the CRC, and of the payload. */
   readonly crc: number;
 }
 
@@ -498,7 +483,6 @@ function viewOf(bytes: Uint8Array): DataView {
   return new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 }
 
-/** Offset of the object in SCM and, for a requester with pending messages, the ring. */
 function encodeRegionTail(
   { scmOffset, ring }: { readonly scmOffset: number; readonly ring?: RingPlace },
 ): Uint8Array {
@@ -529,7 +513,6 @@ function encodeWord({ va, bytes }: Word): Uint8Array {
   return tail;
 }
 
-/** Undefined for bytes that are no word, or a too long one. */
 function decodeWord(tail: Uint8Array): Word | undefined {
   if (tail.length < WORD_HEADER_BYTES) return undefined;
   const view = viewOf(tail);
@@ -539,9 +522,7 @@ function decodeWord(tail: Uint8Array): Word | undefined {
   return { va: Number(view.getBigUint64(0)), bytes };
 }
 
-/** Bytes of a pending message in front of its payload. */
 export const PENDING_MESSAGE_BYTES = HEADER_BYTES + PENDING_TAIL_BYTES;
-/** The CRC is the message's last word. */
 const CRC_AT = PENDING_MESSAGE_BYTES - 4;
 
 function crcOf(bytes: Uint8Array): number {
@@ -550,7 +531,6 @@ function crcOf(bytes: Uint8Array): number {
   return ~crcUpdate(head, view, { from: PENDING_MESSAGE_BYTES, end: bytes.length }) >>> 0;
 }
 
-/** The message and its payload, with the CRC of both. */
 export function encodePendingMessage(
   pending: Omit<PendingMessage, "type" | "length" | "crc">,
   payload: Uint8Array,
@@ -564,8 +544,7 @@ export function encodePendingMessage(
 }
 
 /**
- * The pending message in a receive buffer, with its payload; undefined without a complete one.
- * @param bytes the buffer, from the message's first byte on; it may be longer.
+ * @returns the message with its payload; undefined without a complete one. @param bytes the buffer, from the message's first byte on; it may be longer.
  */
 export function decodePendingMessage(
   bytes: Uint8Array,

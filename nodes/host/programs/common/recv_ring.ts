@@ -1,16 +1,16 @@
 /**
  * Receive buffers for pending messages. In SCM (`receive: scm`) the data of a SEND survives a power
  * failure in its buffer, so a requester can rely on it before any CPU has processed it. Each
- * requester's buffers are a separate area, which the directory lists as an object that requesters
+ * requester's buffers are an area, which the directory lists as an object that requesters
  * cannot open:
  *
  *   0    word: epoch u32, applied u32; written atomically
  *   64   slots, each a multiple of a cache line
  *
- * Each use of the area by a requester is an epoch. `applied` is the last pending message that is
- * persistently stored at its destination; it is written before the message's slot is posted again.
- * So the slots contain, complete or not, all later messages: {@link replay} stores the complete
- * ones up to the first that is missing. In DRAM there is no word, and no guarantee.
+ * Each use of the area by a requester is an epoch. `applied` is the last pending message persistently
+ * stored at its destination; it is written before the message's slot is posted again. So the slots
+ * contain, complete or not, all later messages: {@link replay} stores the complete ones up to the
+ * first that is missing. In DRAM there is no word, and no guarantee.
  */
 import type { Cpu, Steps } from "../../cpu/program.ts";
 import {
@@ -22,12 +22,11 @@ import {
 import { createObject, objectAt, ringObjects, type ScmDirectory } from "./scm_directory.ts";
 import type { Buffer } from "../../memory/address_map.ts";
 
-/** Offset of the slots; they share no line with the word. */
+/** Slots share no line with the word. */
 const SLOTS_AT = 64;
 const LINE_BYTES = 64;
 
 export interface RecvRing {
-  /** Virtual addresses: of the word, where the buffers are in SCM, and of the first slot. */
   readonly word: number | undefined;
   readonly first: number;
   readonly slots: number;
@@ -41,20 +40,19 @@ interface Sizes {
   readonly slotBytes: number;
 }
 
-/** Stores pending messages: by `persistd`'s copy option, so that tests cover both. */
+/** `persistd`'s copy option decides on the kind of stores, so that tests cover both. */
 export interface Storing {
   readonly cpu: Cpu;
   readonly directory: ScmDirectory;
-  /** Persistent when it returns. */
+  /** The bytes are persistent when it returns. */
   readonly store: (va: number, bytes: Uint8Array) => Steps<void>;
 }
 
-/** Size of a slot for messages of this size. */
 export function slotBytesFor(bytes: number): number {
   return Math.ceil(bytes / LINE_BYTES) * LINE_BYTES;
 }
 
-/** Creates an area. @returns undefined where SCM or its directory is full. */
+/** @returns undefined where SCM or its directory is full. */
 export function* createRing(
   cpu: Cpu,
   directory: ScmDirectory,
@@ -66,7 +64,6 @@ export function* createRing(
   return area && ringAt(cpu, { offset: area.offset, slots, slotBytes });
 }
 
-/** The areas of an earlier life. */
 export function findRings(cpu: Cpu, directory: ScmDirectory): RecvRing[] {
   return ringObjects(directory).flatMap(({ name, offset, length }) => {
     const slotBytes = Number(name.split("/").at(-1));
@@ -85,24 +82,20 @@ function ringAt(cpu: Cpu, place: Sizes & { readonly offset: number }): RecvRing 
   return { word: at, first: at + SLOTS_AT, slots, slotBytes, epoch, applied };
 }
 
-/** Address and length of the area, with its word. */
 export function areaOf(ring: RecvRing): { readonly address: number; readonly length: number } {
   const { first, slots, slotBytes, word = first } = ring;
   return { address: word, length: first - word + slots * slotBytes };
 }
 
-/** Buffers in DRAM, which a power failure erases. */
 export function ringInDram(buffer: Buffer, sizes: Sizes): RecvRing {
   return { word: undefined, first: buffer.address, ...sizes, epoch: 0, applied: 0 };
 }
 
-/** A requester begins to use the area: its old content becomes invalid. */
 export function* beginEpoch(cpu: Cpu, ring: RecvRing): Steps<void> {
   ring.epoch = (ring.epoch + 1) >>> 0;
   yield* recordApplied(cpu, ring, 0);
 }
 
-/** All messages up to this one are stored at their destination. */
 export function* recordApplied(cpu: Cpu, ring: RecvRing, sequence: number): Steps<void> {
   ring.applied = sequence;
   if (ring.word === undefined) return;
@@ -113,9 +106,9 @@ export function* recordApplied(cpu: Cpu, ring: RecvRing, sequence: number): Step
 }
 
 /**
- * Slots of pending messages that are not stored yet, by sequence number, complete or not. Several
- * slots may have the same number: an incomplete message may combine the epoch of what has arrived
- * with the sequence number of an earlier use of the slot.
+ * Slots by sequence number, not stored yet, complete or not. Several may have one number: an
+ * incomplete message may combine the epoch of what has arrived with the sequence number of an
+ * earlier use of the slot.
  */
 function waiting(cpu: Cpu, ring: RecvRing): Map<number, number[]> {
   const found = new Map<number, number[]>();
@@ -138,8 +131,7 @@ function wholeOf(cpu: Cpu, { slotBytes }: RecvRing, slots: readonly number[]) {
 }
 
 /**
- * Stores the messages that have arrived but are not at their destination yet, in the order in which
- * they were sent. After a power failure during the replay, the next life repeats it.
+ * Stores what has arrived, in the order of sending. After a power failure during the replay, the next life repeats it.
  * @returns the number of pending messages stored.
  */
 export function* replay(storing: Storing, ring: RecvRing): Steps<number> {
@@ -158,7 +150,7 @@ export function* replay(storing: Storing, ring: RecvRing): Steps<number> {
   return count;
 }
 
-/** Stores a pending message at its destination, if its object still exists. */
+/** Without effect where the object is gone. */
 export function* storePendingMessage(
   { cpu, directory, store }: Storing,
   { pending, payload }: { readonly pending: PendingMessage; readonly payload: Uint8Array },

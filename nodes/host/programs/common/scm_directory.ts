@@ -1,8 +1,7 @@
 /**
- * The directory of named objects in a host's SCM: 64 KiB that survive power failures, in the first
- * place outside the scenario's regions. An entry is valid if its CRC is right, so a torn entry
- * counts as free; a replaced object's old entry is cleared only after the new one is persistent,
- * and where both are found the newer generation is valid.
+ * The directory of named objects in a host's SCM: 64 KiB in the first place outside the scenario's regions. An entry is
+ * valid if its CRC is right, so a torn entry counts as free; a replaced object's old entry is cleared only after the new
+ * one is persistent, and where both are found the newer generation is valid.
  *
  *   line 0      magic, version, CRC
  *   128 B each  CRC 4, state 2 bits, generation 30 bits, offset 8, length 8, name's bytes 1, name ≤ 96
@@ -18,31 +17,28 @@ import { crc32 } from "../../../../fabric/wire/roce/icrc.ts";
 import type { Cpu, Steps } from "../../cpu/program.ts";
 import type { Buffer } from "../../memory/address_map.ts";
 
-/** Bytes of SCM that the directory takes. */
 export const DIRECTORY_BYTES = 64 * 1024;
-/** Alignment of objects: the medium's block size. */
+/** The medium's block size. */
 export const OBJECT_ALIGNMENT = 256;
 const ENTRY_BYTES = 128;
 const ENTRIES_MAX = DIRECTORY_BYTES / ENTRY_BYTES - 1;
 export const NAME_BYTES_MAX = OBJECT_NAME_BYTES_MAX;
 const HEADER_BYTES = 16;
-/** Bytes that the service writes to SCM without a directory, at the host's first boot. */
+/** Bytes that the service writes at the host's first boot. */
 export const NEW_DIRECTORY_BYTES = ENTRIES_MAX * ENTRY_BYTES + HEADER_BYTES;
 const MAGIC = 0x5243_4b4d; // "RCKM"
 const VERSION = 1;
 
-/** A named range of SCM. `offset` is from the SCM's first byte. */
+/** `offset` is from the SCM's first byte. */
 export interface ScmObject {
   readonly name: string;
   readonly offset: number;
   readonly length: number;
-  /** Distinguishes it from others of the same name or place; 0 for a region without an object. */
+  /** Distinguishes it from others of its name or place; 0 for a region without an object. */
   readonly generation: number;
-  /** Absent for a region without an object. */
   readonly state?: EntryState;
 }
 
-/** An entry's state; its index is its code. */
 const STATES = ["complete", "pending", "incomplete"] as const;
 export type EntryState = typeof STATES[number];
 const GENERATION_BITS = 30;
@@ -53,22 +49,19 @@ export interface Entry extends ScmObject {
   state: EntryState;
 }
 
-/** Name prefix of receive buffers (`recv_ring.ts`), which requesters' objects cannot have. */
+/** Receive buffers (`recv_ring.ts`); requesters' objects cannot have it. */
 const RING_PREFIX = ".recv/";
 
-/** Regions of the scenario: each is reserved for the object of its name. */
+/** Each region is reserved for the object of its name. */
 export type Regions = Readonly<Record<string, { readonly at: number; readonly bytes: number }>>;
 
 export interface ScmDirectory {
   readonly scm: Buffer;
   readonly regions: Regions;
-  /** Offset of the directory; undefined where SCM has no room for one. */
+  /** Undefined where SCM has no room. */
   readonly place: number | undefined;
-  /** Published entries: complete, or shown as incomplete. */
   readonly entries: Map<string, Entry>;
-  /** Replacements that are not published. */
   readonly pending: Set<Entry>;
-  /** By slot: whether it has a valid entry. */
   readonly taken: boolean[];
   generation: number;
 }
@@ -116,8 +109,7 @@ function entryAddress(directory: ScmDirectory, slot: number): number {
 
 /**
  * Reads the directory, or creates an empty one on SCM without a valid header: before its header is
- * persistent it has no entries to lose. Reads up to the first slot that was never written, as slots
- * are allocated lowest first.
+ * persistent it has no entries to lose.
  */
 export function* openDirectory(cpu: Cpu, regions: Regions = {}): Steps<ScmDirectory> {
   const { scm } = cpu;
@@ -154,7 +146,9 @@ export function* openDirectory(cpu: Cpu, regions: Regions = {}): Steps<ScmDirect
   return directory;
 }
 
-/** Clears the older of two entries of a name: it must not reappear when the newer one is gone. */
+/**
+ * The older of two entries of a name is cleared: it must not reappear when the newer one is gone.
+ */
 function* addFound(cpu: Cpu, directory: ScmDirectory, entry: Entry): Steps<void> {
   const { entries } = directory;
   const other = entries.get(entry.name);
@@ -164,8 +158,8 @@ function* addFound(cpu: Cpu, directory: ScmDirectory, entry: Entry): Steps<void>
 }
 
 /**
- * Ends the replacements of an earlier life, whose requesters are gone. Must run after a power
- * failure, before the first request.
+ * Ends replacements of an earlier life, whose requesters are gone; after a power failure before the
+ * first request.
  */
 export function* dropReplacements(cpu: Cpu, directory: ScmDirectory): Steps<void> {
   const newestFirst = [...directory.pending].sort((x, y) => y.generation - x.generation);
@@ -219,7 +213,6 @@ function alignUp(bytes: number): number {
   return Math.ceil(bytes / OBJECT_ALIGNMENT) * OBJECT_ALIGNMENT;
 }
 
-/** A created object, or a named region; never receive buffers. */
 export function findObject(directory: ScmDirectory, name: string): ScmObject | undefined {
   if (isRing({ name })) return undefined;
   const entry = directory.entries.get(name);
@@ -228,7 +221,6 @@ export function findObject(directory: ScmDirectory, name: string): ScmObject | u
   return { name, offset: at, length: bytes, generation: 0 };
 }
 
-/** The object, or else the named region, that contains the range. */
 export function objectAt(
   directory: ScmDirectory,
   range: { readonly offset: number; readonly length: number },
@@ -245,7 +237,6 @@ function isRing({ name }: { readonly name: string }): boolean {
   return name.startsWith(RING_PREFIX);
 }
 
-/** Objects of requesters, by name. */
 export function listObjects(directory: ScmDirectory): ScmObject[] {
   const objects = [...directory.entries.values()].filter((entry) => !isRing(entry));
   return objects.sort((x, y) => x.name < y.name ? -1 : 1);
@@ -255,7 +246,6 @@ export function ringObjects(directory: ScmDirectory): ScmObject[] {
   return [...directory.entries.values()].filter(isRing);
 }
 
-/** The name in the directory; undefined for an empty, too long or reserved name. */
 function nameIn(object: { readonly name: string; readonly isRing?: true }): string | undefined {
   if (object.isRing !== true && isRing(object)) return undefined;
   const name = object.isRing ? RING_PREFIX + object.name : object.name;
@@ -269,7 +259,7 @@ function freeSlot({ taken, place }: ScmDirectory): number | undefined {
   return place === undefined || slot >= ENTRIES_MAX ? undefined : slot;
 }
 
-/** Changes the state of an entry, in one word: persistent when this returns. */
+/** The state is one word; it is persistent when this returns. */
 function* changeState(
   cpu: Cpu,
   directory: ScmDirectory,
@@ -279,7 +269,7 @@ function* changeState(
   yield* cpu.ntStore(entryAddress(directory, entry.slot), encodeEntry(entry).slice(0, 8));
 }
 
-/** Frees an entry's slot and space: its CRC is made wrong, in one word. */
+/** Frees slot and space: one word makes the CRC wrong. */
 function* clearEntry(cpu: Cpu, directory: ScmDirectory, entry: Entry): Steps<void> {
   if (cpu.auditing) cpu.note({ kind: "freed", at: entry.offset, length: entry.length });
   // Never zeros, which would end the search at boot.
@@ -290,8 +280,7 @@ function* clearEntry(cpu: Cpu, directory: ScmDirectory, entry: Entry): Steps<voi
 }
 
 /**
- * An object that is written in place: in the old place where its length is equal, else in a new
- * one. Persistent when this returns.
+ * Written in place: the old one where the length is equal, else a new one. Persistent when this returns.
  * @param object `isRing` creates an area for receive buffers, whose name no object can have. The
  * first `keeps` bytes (0) of a replaced object are copied before the directory names the new one.
  * @returns undefined where SCM or directory is full, or the name is empty, too long or reserved.
@@ -311,7 +300,6 @@ export function* createObject(
   if (name === undefined) return undefined;
   const old = directory.entries.get(name);
   if (old !== undefined && old.length === length) {
-    // Its writers decide which of its bytes are valid.
     if (old.state !== "complete") {
       yield* changeState(cpu, directory, { entry: old, state: "complete" });
     }
@@ -331,25 +319,23 @@ export function* createObject(
   return entry;
 }
 
-/** Reserves a slot before time passes: another request may arrive meanwhile. */
+/** Takes the slot before time passes, as another request may arrive meanwhile. */
 function addEntry(directory: ScmDirectory, entry: Omit<Entry, "generation">): Entry {
   directory.generation++;
   directory.taken[entry.slot] = true;
   return { ...entry, generation: directory.generation };
 }
 
-/** A named object that will be written in a new place. */
 export interface Replacement {
   readonly name: string;
   readonly length: number;
-  /** Space that requesters have open, with or without an object. */
+  /** Ranges that requesters have opened, with or without an object. */
   readonly inUse: readonly Span[];
 }
 
 /**
- * Reserves space for a replacement. A region's object has one place: there the old object is
- * replaced at once by an incomplete one. Persistent when this returns.
- * @returns undefined where there is no room, or the name is empty, too long or reserved.
+ * A region's object has one place: there an incomplete object replaces the old one at once. Persistent when this
+ * returns. @returns undefined where there is no room, or the name is empty, too long or reserved.
  */
 export function* reserveReplacement(
   cpu: Cpu,
@@ -371,7 +357,6 @@ export function* reserveReplacement(
   return entry;
 }
 
-/** Whether there is room for a replacement once the object of its name is removed. */
 export function hasRoomWithout(
   directory: ScmDirectory,
   old: ScmObject,
@@ -386,7 +371,6 @@ export function hasRoomWithout(
   return findSpace({ ...directory, entries }, object, inUse) !== undefined;
 }
 
-/** Makes a replacement the object of its name, in one word; then frees the old object's space. */
 export function* publishReplacement(
   cpu: Cpu,
   directory: ScmDirectory,
@@ -399,7 +383,6 @@ export function* publishReplacement(
   if (old !== undefined && old !== entry) yield* clearEntry(cpu, directory, old);
 }
 
-/** Ends an unpublished replacement; no effect on a published one. */
 export function* abandonReplacement(
   cpu: Cpu,
   directory: ScmDirectory,
@@ -413,7 +396,7 @@ export function* abandonReplacement(
   yield* clearEntry(cpu, directory, entry);
 }
 
-/** Removes an object: its space is free when this returns. */
+/** The object's space is free when this returns. */
 export function* withdrawObject(
   cpu: Cpu,
   directory: ScmDirectory,

@@ -1,4 +1,3 @@
-/** Parts of a program's result: outcome, latencies of many messages, and finished ranges. */
 import type { Time } from "../../../../fabric/base/time.ts";
 
 export function outcomeOf(
@@ -27,7 +26,7 @@ function percentile(sorted: Float64Array, part: number): Time {
   return sorted[Math.max(0, Math.ceil(part * sorted.length) - 1)]!;
 }
 
-/** Summary of latencies in ps, without negative ones (never finished); undefined without any. */
+/** In ps, without negative ones (never finished); undefined without any. */
 export function summarize(samples: Float64Array): LatencySummary | undefined {
   const sorted = samples.filter((sample) => sample >= 0).sort();
   if (sorted.length === 0) return undefined;
@@ -43,7 +42,7 @@ export function summarize(samples: Float64Array): LatencySummary | undefined {
   };
 }
 
-/** Byte ranges [from, to) of the messages whose flag has `bit`; adjacent ranges are joined. */
+/** @returns [from, to) of messages whose flag has `bit`; adjacent ones are joined. */
 export function rangesOf(
   flags: Uint8Array,
   bit: number,

@@ -1,4 +1,4 @@
-/** The connection of all fio engines: its service, its errors, its end. */
+/** The connection of all fio engines. */
 import { PS_PER_S, PS_PER_US, type Time } from "../../../../fabric/base/time.ts";
 import { WC_STATUS } from "../../../../fabric/wire/host_bus/cqe.ts";
 import { connect, type ConnectOptions } from "../../cm/connect.ts";
@@ -34,10 +34,9 @@ import { completionError, type FioJob, type JobError } from "./job.ts";
 
 export const ACCESS = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
 
-/** errno of Linux, as fio prints `err=`. */
+/** Linux's numbers, as fio prints `err=`. */
 const ERRNO = { EIO: 5, ENOMEM: 12, EINVAL: 22, ECONNREFUSED: 111, ETIMEDOUT: 110 } as const;
 
-/** A job has failed: `err=` of its output. */
 class EngineError extends Error {
   override readonly name = "EngineError";
   constructor(readonly job: JobError) {
@@ -49,13 +48,13 @@ export function engineError(code: keyof typeof ERRNO, text: string): EngineError
   return new EngineError({ code: ERRNO[code], text: `${code}: ${text}` });
 }
 
-/** The job's error for a thrown value; undefined for a fault of the program itself. */
+/** @returns undefined for a fault of the program itself. */
 export function jobErrorOf(cause: unknown): JobError | undefined {
   if (cause instanceof EngineError) return cause.job;
   return cause instanceof ProgramError ? { code: ERRNO.EIO, text: cause.message } : undefined;
 }
 
-/** A failed completion ends the job, as `td->error = wc.status`. */
+/** A failed completion ends the job: `td->error = wc.status`. */
 export function checked(completion: WorkCompletion): WorkCompletion {
   if (completion.status === "SUCCESS") return completion;
   throw new EngineError(completionError(completion, WC_STATUS[completion.status]));
@@ -65,15 +64,15 @@ function serviceOf({ port }: Pick<FioJob, "port">): string {
   return `fio${port}`;
 }
 
-/** As in librdmacm's requests: 4.096 µs · 2^20, and Max CM Retries 15. */
+/** librdmacm: 4.096 µs · 2^20, and Max CM Retries 15. */
 const RETRY = { timeoutPs: 4_294_967 * PS_PER_US, tries: 15 };
-/** librpma engines: LIBRPMA_FIO_RETRY_MAX_NO, LIBRPMA_FIO_RETRY_DELAY_S. */
+/** LIBRPMA_FIO_RETRY_MAX_NO, LIBRPMA_FIO_RETRY_DELAY_S. */
 const ATTEMPTS = 10;
 const PAUSE_PS: Time = 5 * PS_PER_S;
 
 /**
- * Connects to the server's port. A host without such a server, which may begin later, is tried
- * again after five seconds of virtual time, ten times at most.
+ * A host without such a server, which may begin later, is tried again after five seconds of virtual
+ * time, ten times at most.
  */
 export function* connectTo(
   device: CmDevice,
@@ -98,7 +97,6 @@ export function* connectTo(
   }
 }
 
-/** Takes the first request for a port, and ends the listening. */
 export function* acceptOne(
   job: Pick<FioJob, "port">,
   { listener, options }: {
@@ -123,10 +121,7 @@ export function listenOn(device: CmDevice, job: FioJob): Listener {
   return must(listen(device, serviceOf(job)));
 }
 
-/**
- * The next completion of a queue of one connection; undefined when the connection has ended and no
- * completion is left.
- */
+/** @returns undefined when the connection has ended and no completion is left. */
 export function* nextCompletion(
   cq: Cq,
   connection: Connection,
@@ -143,9 +138,7 @@ export function* nextCompletion(
   }
 }
 
-/**
- * Runs a part that has a connection; at a failure it disconnects, so that the other end notices.
- */
+/** Disconnects at a failure, so that the other end notices. */
 export function* endingOnFailure<T>(connection: Connection, part: () => Steps<T>): Steps<T> {
   try {
     return yield* part();
@@ -155,10 +148,7 @@ export function* endingOnFailure<T>(connection: Connection, part: () => Steps<T>
   }
 }
 
-/**
- * Memory for the I/O of a job, with random data, as fio fills its buffers before a job begins. The
- * time of that passes here.
- */
+/** Random data, as fio fills buffers before a job; its time passes here. */
 export function* filledBuffer(cpu: Cpu, length: number): Steps<Buffer> {
   const buffer = allocated(() => cpu.allocate(length));
   if (failed(buffer)) throw engineError("ENOMEM", `buffers of ${length} B: ${buffer.reason}`);

@@ -1,9 +1,4 @@
-/**
- * fio on one host: its jobs' threads, those of a wave at once and one wave after the other.
- * `job.ts` defines a job, `io_loop.ts` is the loop of a thread, `librpma_client.ts`,
- * `librpma_server.ts` and `rdma.ts` are the engines. `console/fio` reads job files and prints
- * results.
- */
+/** fio on one host: threads of a wave at once, waves one after the other. */
 import { type Rng, rngFor } from "../../../../fabric/base/rng.ts";
 import { NEVER } from "../../../../fabric/base/time.ts";
 import type { Cpu, Steps } from "../../cpu/program.ts";
@@ -21,17 +16,15 @@ import { type ServerMemory, serveRpma } from "./librpma_server.ts";
 import { openRdmaClient, openRdmaServer } from "./rdma.ts";
 import type { ThreadStats } from "./stats.ts";
 
-/** The result of a thread. */
 export interface ThreadResult {
   readonly index: number;
   readonly isServer: boolean;
   readonly error?: JobError;
-  /** When the thread's I/O began; absent without I/O, as for a server of librpma. */
+  /** Begin of the thread's I/O; absent without I/O, as for a server of librpma. */
   readonly startPs?: number;
   readonly stats?: ThreadStats;
 }
 
-/** The program's `result`. */
 export interface FioResult {
   readonly program: "fio";
   readonly status: "done" | "failed";
@@ -89,7 +82,6 @@ function jobsOf(given: unknown): FioJob[] {
   return given as FioJob[];
 }
 
-/** Workspaces in SCM: from its end downwards, one thread's below the other's. */
 function scmPlaces(cpu: Cpu, jobs: readonly FioJob[]): (job: FioJob) => ServerMemory {
   const places = new Map<FioJob, number>();
   let at = cpu.scm.length;
@@ -119,7 +111,6 @@ function bytesOf({ size }: FioJob): number {
   return size !== undefined && "bytes" in size ? size.bytes : 0;
 }
 
-/** Runs a thread to its end. A failure is the thread's error; the other threads continue. */
 function* runThread(
   { cpu, device }: ThreadContext,
   job: FioJob,
@@ -184,8 +175,7 @@ function* runIo(
 }
 
 /**
- * A connected end with the size of the workspace; a server that takes no part in the I/O has no
- * engine.
+ * @returns the end with the workspace's size; without an engine for a server that takes no part in the I/O.
  */
 function* openEnd(device: CmDevice, job: FioJob) {
   if (job.engine !== "rdma") {
@@ -197,7 +187,7 @@ function* openEnd(device: CmDevice, job: FioJob) {
       device,
       job,
     );
-  // Each I/O goes to the beginning of a buffer: a size only limits the amount.
+  // Each I/O goes to a buffer's beginning: a size only limits the amount.
   const bytes = job.offset + (bytesOf(job) || job.blockSizes.write.most);
   if (!job.isServer || verb === "send") return { engine, connection, close, bytes };
   return {
@@ -211,10 +201,7 @@ function* openEnd(device: CmDevice, job: FioJob) {
   };
 }
 
-/**
- * fio repeats its random numbers in each run (`randrepeat`): here by the scenario's seed, or the
- * job's.
- */
+/** `randrepeat`: by the scenario's seed, or the job's. */
 function streamOf(cpu: Cpu, { seed, index }: FioJob): Rng {
   const drawn = seed ?? Math.floor(cpu.random() * 2 ** 32);
   return rngFor(drawn, `fio ${index}`);

@@ -11,14 +11,14 @@ export const BUCKETS = 29 * GROUP;
 export function bucketOf(ns: number): number {
   if (ns < 2 * GROUP) return ns;
   const highest = Math.floor(Math.log2(ns));
-  // A logarithm may be rounded up to the next power of two.
+  // The logarithm may have been rounded up.
   const msb = 2 ** highest > ns ? highest - 1 : highest;
   const errorBits = msb - BITS;
   const offset = Math.floor(ns / 2 ** errorBits) % GROUP;
   return Math.min((errorBits + 1) * GROUP + offset, BUCKETS - 1);
 }
 
-/** The middle of a bucket, in ns: the value of percentiles. */
+/** In ns: the value of percentiles. */
 export function valueOf(bucket: number): number {
   if (bucket < 2 * GROUP) return bucket;
   const errorBits = Math.floor(bucket / GROUP) - 1;

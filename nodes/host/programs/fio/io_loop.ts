@@ -8,26 +8,23 @@ import type { Io, IoPlan } from "./io_plan.ts";
 import type { FioJob } from "./job.ts";
 import { StatsMeter, type ThreadStats } from "./stats.ts";
 
-/** An outstanding I/O: fio's `io_u`. */
 export interface IoUnit extends Io {
-  /** The one of the job's `iodepth` buffers that it uses. */
   readonly index: number;
   readonly start: Time;
   issue: Time;
-  /** Bytes that it moved; fewer than requested for a short RECV. */
+  /** It is less than requested for a short RECV. */
   moved: number;
 }
 
-/** Moves the data. Errors are thrown as `EngineError` or `ProgramError`. */
+/** Throws `EngineError` or `ProgramError`. */
 export interface Engine {
   readonly commit: (units: readonly IoUnit[]) => Steps<void>;
   /**
-   * Returns when at least `least` I/O are completed, in their order, with at most about `most` of
-   * those that are there; fewer where the other end has disconnected regularly, and no more will
-   * come.
+   * Returns when `least` I/O are completed, in order, with about `most` at most; with fewer where
+   * the other end has disconnected regularly.
    */
   readonly getEvents: (least: number, most: number) => Steps<IoUnit[]>;
-  /** Posts one I/O and waits for it (`sync`); absent where an engine does not support that. */
+  /** Posts one I/O and waits (`sync`); absent: not supported. */
   readonly sync?: (unit: IoUnit) => Steps<void>;
 }
 
@@ -57,7 +54,9 @@ export class IoLoop {
   #meter: StatsMeter;
   #final: ThreadStats | undefined;
 
-  /** @param engine of an established connection: time counts from here on */
+  /**
+   * @param engine of an established connection: time counts from here on.
+   */
   constructor(cpu: Cpu, rules: LoopRules, engine: Engine) {
     this.#cpu = cpu;
     this.#rules = rules;
@@ -67,14 +66,10 @@ export class IoLoop {
     this.#meter = new StatsMeter(cpu.now, cpu.workPs, rules);
   }
 
-  /** The measurements up to now, or up to the end of the last I/O. */
   stats(): ThreadStats {
     return this.#final ?? this.#meter.result(this.#cpu.now, this.#cpu.workPs);
   }
 
-  /**
-   * Issues all I/O of the plan, until it or the run time ends, and waits for the outstanding ones.
-   */
   *run(plan: IoPlan, onProgress: (stats: IoLoop) => void): Steps<void> {
     while (!this.#timeIsOver() && !this.#isOver) {
       const io = plan.next();
@@ -90,7 +85,7 @@ export class IoLoop {
     this.#final = this.stats();
   }
 
-  /** The part of the run time that has passed; undefined without a run time. */
+  /** @returns undefined without a run time. */
   get elapsed(): number | undefined {
     const { runtimePs, rampPs } = this.#rules;
     if (runtimePs === undefined || runtimePs === 0) return undefined;
@@ -98,7 +93,7 @@ export class IoLoop {
     return this.#isRamping ? 0 : Math.min(1, passed / Math.max(runtimePs, rampPs));
   }
 
-  /** Ends the ramp time, whose measurements do not count (`ramp_time_over`). */
+  /** `ramp_time_over`: earlier measurements do not count. */
   #timeIsOver(): boolean {
     const { rampPs, runtimePs = NEVER } = this.#rules;
     const passed = this.#cpu.now - this.#meter.begin;
@@ -127,7 +122,7 @@ export class IoLoop {
     yield* this.#waitForCompletions();
   }
 
-  /** No minimum and no maximum of completions: all present ones are taken (`io_in_polling`). */
+  /** Without minimum and maximum all present completions are taken (`io_in_polling`). */
   #isPolling(): boolean {
     return this.#rules.batchCompleteMin === 0;
   }
@@ -159,7 +154,7 @@ export class IoLoop {
     this.#account(units);
   }
 
-  /** All I/O that a call has returned have the same end (`init_icd`). */
+  /** All I/O that a call has returned end together (`init_icd`). */
   #account(units: readonly IoUnit[]): void {
     const end = this.#cpu.now;
     for (const { direction, index, start, issue, bytes, moved } of units) {

@@ -1,15 +1,13 @@
-/** Chooses the next I/O: direction, offset and length, as fio's `io_u.c` does. Pure. */
+/** The next I/O, as fio's `io_u.c` chooses it. */
 import type { Rng } from "../../../../fabric/base/rng.ts";
 import type { Direction, FioJob } from "./job.ts";
 
-/** One I/O on the workspace. */
 export interface Io {
   readonly direction: Direction;
   readonly offset: number;
   readonly bytes: number;
 }
 
-/** The options of a job that determine its I/O. */
 export type IoRules = Pick<
   FioJob,
   | "readPercent"
@@ -24,13 +22,12 @@ export type IoRules = Pick<
   | "timeBased"
 >;
 
-/** The part of a workspace that a job uses: from `offset` on. */
 export interface Extents {
   readonly offset: number;
   readonly bytes: number;
 }
 
-/** @returns the reason, in words, where the job does not fit the workspace. */
+/** @returns why the job does not fit the workspace. */
 export function extentsOf(
   { size, offset, blockSizes, readPercent }: IoRules,
   workspace: number,
@@ -38,7 +35,7 @@ export function extentsOf(
   if (offset >= workspace) return `offset ${offset}: the server's workspace has ${workspace} B`;
   const bytes = size === undefined ? workspace - offset : "bytes" in size
     ? size.bytes
-    // setup_files: a percentage of the whole, but at most the rest behind the offset.
+    // setup_files: a percentage of the whole, at most the rest behind the offset.
     : Math.min(Math.floor(workspace * size.percent / 100), workspace - offset);
   const most = Math.max(
     readPercent > 0 ? blockSizes.read.most : 0,
@@ -50,12 +47,11 @@ export function extentsOf(
   return bytes < most ? `size ${bytes}: a block has ${most} B` : { offset, bytes };
 }
 
-/** Makes the I/O of a job, one after the other; undefined after the last. */
 export class IoPlan {
   readonly #rules: IoRules;
   readonly #extents: Extents;
   readonly #rng: Rng;
-  /** Next byte of sequential I/O: each direction has its own, as `f->last_pos`. */
+  /** The next byte of sequential I/O, per direction (`f->last_pos`). */
   readonly #next: Record<Direction, number>;
   readonly #unit: number;
   readonly #blocks: number;
@@ -90,7 +86,7 @@ export class IoPlan {
     return io;
   }
 
-  /** The issued part of all I/O, in [0, 1]. */
+  /** The issued part of the job, in [0, 1]. */
   get share(): number {
     const { ios } = this.#rules;
     const ofIos = ios === undefined ? 0 : this.#issued / ios;
@@ -103,7 +99,6 @@ export class IoPlan {
     return this.#rng.below(100) < readPercent ? "read" : "write";
   }
 
-  /** A random size in multiples of the least one, at most `room`. */
   #size(direction: Direction, room: number): number {
     const { least, most } = this.#rules.blockSizes[direction];
     const steps = Math.floor(most / least);
@@ -116,7 +111,7 @@ export class IoPlan {
     const end = begin + length;
     let bytes = this.#size(direction, end - this.#next[direction]);
     if (bytes === 0) {
-      // At the end of the workspace fio begins again while bytes or time are left.
+      // fio begins again while bytes or time are left.
       this.#next[direction] = begin;
       bytes = this.#size(direction, length);
       if (bytes === 0) return undefined;
@@ -143,7 +138,7 @@ export class IoPlan {
     return { direction, offset: begin + offset, bytes };
   }
 
-  /** The block, or the next one that was not used in this round (`axmap_next_free`). */
+  /** Takes the block, or the next unused one in this round (`axmap_next_free`). */
   #take(map: Uint8Array, drawn: number): number {
     if (this.#mapped >= this.#blocks) {
       map.fill(0);
@@ -154,7 +149,7 @@ export class IoPlan {
     return block;
   }
 
-  /** The part of an I/O before a taken block, if that is enough for one (`mark_random_map`). */
+  /** @returns the part before a taken block, if it is enough for an I/O (`mark_random_map`). */
   #untaken(map: Uint8Array, { direction, offset, bytes }: Io): number {
     const first = Math.floor(offset / this.#unit);
     const last = Math.ceil((offset + bytes) / this.#unit);

@@ -36,14 +36,13 @@ import {
   type Workspace,
 } from "./messages.ts";
 
-/** Bytes of librpma's READ for a flush (RPMA_FLUSH_APM_RAW_SIZE). */
+/** Bytes of a flushing READ (RPMA_FLUSH_APM_RAW_SIZE). */
 const RAW_BYTES = 8;
-/** Page of a request and page of its answer: IO_U_BUF_LEN. */
+/** A request and its answer (IO_U_BUF_LEN). */
 const SLOT_BYTES = 2 * MESSAGE_BYTES;
 
 const RECVS_LEAST = 16;
 
-/** A connected client: its engine, the server's memory, and its end. */
 export interface RpmaClient {
   readonly engine: Engine;
   readonly connection: Connection;
@@ -59,14 +58,12 @@ interface Client {
   readonly data: Mr;
   readonly blockBytes: number;
   readonly workspace: Workspace;
-  /** gpspm: requests and their answers, in turn. */
+  /** For gpspm: requests and their answers, in turn. */
   readonly messages: { readonly mr: Mr; readonly slots: number; next: number } | undefined;
-  /** apm: the target of flushing READs. */
+  /** For apm: the target of flushing READs. */
   readonly raw: Mr;
   readonly inFlight: IoUnit[];
-  /** I/O that completed before the loop has asked for them. */
   readonly ready: IoUnit[];
-  /** Maximum and number of outstanding flushes. */
   readonly flushesMax: number;
   flushes: number;
   sendsPosted: number;
@@ -74,7 +71,7 @@ interface Client {
   recvsCompleted: number;
 }
 
-/** Numbers of work requests that a job may have outstanding, by `client_init` of both engines. */
+/** Outstanding work requests, by `client_init` of both engines. */
 export function queueSizes(
   job: Pick<FioJob, "engine" | "readPercent" | "random" | "sync" | "iodepth" | "batch">,
 ): { readonly sends: number; readonly messages: number } {
@@ -90,7 +87,7 @@ export function queueSizes(
   return { sends: sync ? 2 : iodepth + batches, messages: 0 };
 }
 
-/** Connects, and receives the server's workspace. @throws EngineError, ProgramError */
+/** @throws EngineError, ProgramError */
 export function* openRpmaClient(device: CmDevice, job: FioJob): Steps<RpmaClient> {
   const isGpspm = job.engine === "librpma_gpspm_client";
   const { sends, messages } = queueSizes(job);
@@ -181,7 +178,7 @@ function refuseWorkspace(job: FioJob, workspace: Workspace, messages: number): v
   throw engineError("EINVAL", `${found}: expected ${messages}, as many as the client's flushes`);
 }
 
-/** `librpma_fio_client_commit`: flushes once for a sequence of writes, but for each one of random I/O. */
+/** `librpma_fio_client_commit`: one flush for a sequence, but one for each random I/O. */
 function* commit(client: Client, units: readonly IoUnit[]): Steps<void> {
   const { random } = client.job;
   let first: IoUnit | undefined;
@@ -195,7 +192,7 @@ function* commit(client: Client, units: readonly IoUnit[]): Steps<void> {
     yield* postWrite(client, unit);
     first ??= unit;
     length += unit.bytes;
-    // At the end of the workspace a sequence continues at its beginning: that is a separate range.
+    // A sequence goes on at the workspace's beginning behind its end: a separate range.
     const goesOn = next?.direction === "write" && next.offset === unit.offset + unit.bytes;
     if (!random && goesOn) continue;
     yield* flush(client, { offset: first.offset, length, context: unit.index });
@@ -227,7 +224,7 @@ function* postRead(client: Client, unit: IoUnit, signaled: boolean): Steps<void>
   client.inFlight.push(unit);
 }
 
-/** RPMA_F_COMPLETION_ON_ERROR: the flush behind the WRITE has the completion. */
+/** RPMA_F_COMPLETION_ON_ERROR: the flush has the completion. */
 function* postWrite(client: Client, unit: IoUnit): Steps<void> {
   yield* post(client, {
     opcode: "write",
@@ -254,7 +251,6 @@ function* flush(client: Client, request: FlushRequest): Steps<void> {
     });
   }
   const at = (messages.next % messages.slots) * SLOT_BYTES + MESSAGE_BYTES;
-  // The completion returns the place of the answer.
   must(yield* postRecv(qp, { wrId: at, sges: [sge(messages.mr, at, MESSAGE_BYTES)] }));
   yield* sendRequest(client, request);
 }
@@ -273,7 +269,6 @@ function* sendRequest(client: Client, request: FlushRequest): Steps<void> {
   });
 }
 
-/** The number of the completed I/O; undefined for a SEND. */
 function unitIndexOf(client: Client, completion: WorkCompletion): number | undefined {
   const { messages, device: { cpu } } = client;
   const { opcode, wrId, byteLen } = checked(completion);
@@ -288,7 +283,7 @@ function unitIndexOf(client: Client, completion: WorkCompletion): number | undef
   return index;
 }
 
-/** Takes all outstanding I/O up to the completed one, which covers the earlier ones. */
+/** Takes I/O up to the completed one, which covers earlier ones. */
 function takeCompleted(client: Client, completion: WorkCompletion): IoUnit[] {
   const index = unitIndexOf(client, completion);
   if (index === undefined) return [];
@@ -331,10 +326,7 @@ function* runOne(client: Client, unit: IoUnit): Steps<void> {
   yield* takeSends(client);
 }
 
-/**
- * Waits for the completions of all SENDs, so that the next ones have room
- * (`io_complete_all_sends`).
- */
+/** The next SENDs need room (`io_complete_all_sends`). */
 function* takeSends(client: Client): Steps<void> {
   while (client.sendsCompleted < client.sendsPosted) {
     takeCompleted(client, yield* completionOf(client));

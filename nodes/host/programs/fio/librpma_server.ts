@@ -1,6 +1,6 @@
 /**
- * Servers of librpma: each thread registers a workspace, takes one connection on its port and stays
- * until its client has gone. The gpspm server also makes ranges persistent on request.
+ * Servers of librpma: a workspace and one client per thread. The gpspm server also makes ranges
+ * persistent on request.
  */
 import type { Buffer } from "../../memory/address_map.ts";
 import { type Connection, disconnect, waitDisconnect } from "../../cm/connection.ts";
@@ -36,7 +36,7 @@ export interface ServerMemory {
   readonly length: number;
 }
 
-/** One thread, until its client ends. @throws EngineError, ProgramError */
+/** Returns when the client ends. @throws EngineError, ProgramError */
 export function* serveRpma(device: CmDevice, job: FioJob, memory: ServerMemory): Steps<void> {
   const listener = listenOn(device, job);
   const pd = allocPd(device);
@@ -81,7 +81,6 @@ function* postSlots(
   }
 }
 
-/** Each slot has a message to send, followed by one to receive. */
 function sendAt(slot: number): number {
   return 2 * slot * MESSAGE_BYTES;
 }
@@ -97,12 +96,11 @@ interface FlushServer {
   readonly cq: Cq;
   readonly slots: Mr;
   readonly workspace: Mr;
-  /** Requests that wait for room in the send queue. */
   readonly queued: WorkCompletion[];
   room: number;
 }
 
-/** `server_queue`: until the termination notice, or until the client is gone. */
+/** `server_queue`: until the termination notice, or the client's end. */
 function* serveFlushes(server: FlushServer): Steps<void> {
   const { cq, connection, job: { busyWaitPolling }, queued } = server;
   const mode = busyWaitPolling ? "poll" : "interrupt";
@@ -119,7 +117,6 @@ function* serveFlushes(server: FlushServer): Steps<void> {
   }
 }
 
-/** @returns true for the termination notice. */
 function* answer(server: FlushServer, { wrId, byteLen }: WorkCompletion): Steps<boolean> {
   const { device: { cpu }, connection: { qp }, slots, workspace } = server;
   const request = decodeFlushRequest(cpu.load(slots.address + recvAt(wrId), byteLen));

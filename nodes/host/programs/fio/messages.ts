@@ -1,23 +1,20 @@
 /**
- * The messages between the two ends of fio's engines: librpma's workspace in the private data of
- * the response (`librpma_fio.h`), the flush messages of gpspm (`librpma_gpspm_flush.proto`), and
- * the information block of the rdma engine (`rdma.c`).
+ * Messages of fio's engines: librpma's workspace in the private data of the response
+ * (`librpma_fio.h`), the flush messages of gpspm (`librpma_gpspm_flush.proto`), and the information
+ * block of the rdma engine (`rdma.c`).
  */
 import { RDMA_IODEPTH_MAX, type Verb, VERBS } from "./job.ts";
 
-/** A server's registered memory, as its peer addresses it. */
 export interface RemoteMemory {
   readonly va: number;
   readonly rkey: number;
   readonly bytes: number;
 }
 
-/** `librpma_fio_workspace`. */
 export interface Workspace extends RemoteMemory {
-  /** Receives that the server has posted; 0 for the apm server. */
+  /** Receives posted by the server; 0 for apm. */
   readonly messages: number;
   readonly directWriteToPmem: boolean;
-  /** Whether the memory supports flushes to persistence (RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT). */
   readonly isPersistent: boolean;
 }
 
@@ -38,7 +35,7 @@ export function encodeWorkspace(workspace: Workspace): Uint8Array<ArrayBuffer> {
   return bytes;
 }
 
-/** The workspace; undefined for other bytes. */
+/** @returns undefined for other bytes. */
 export function decodeWorkspace(bytes: Uint8Array): Workspace | undefined {
   if (bytes.length < WORKSPACE_BYTES) return undefined;
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
@@ -53,17 +50,17 @@ export function decodeWorkspace(bytes: Uint8Array): Workspace | undefined {
   };
 }
 
-/** A request to make a range of the workspace persistent; all zero: the client is done. */
+/** The range to be made persistent; all zero means that the client is done. */
 export interface FlushRequest {
   readonly offset: number;
   readonly length: number;
   readonly context: number;
 }
 
-/** Room for a message in a buffer of either end (MAX_MSG_SIZE). */
+/** Room for a message at either end (MAX_MSG_SIZE). */
 export const MESSAGE_BYTES = 512;
 
-/** Three fields `fixed64` of a protocol buffer: a byte of tag and eight of value each. */
+/** `fixed64`: a byte of tag, eight of value. */
 const FIELD_BYTES = 9;
 const FIXED64 = 1;
 
@@ -92,7 +89,6 @@ export function encodeFlushRequest(request: FlushRequest): Uint8Array<ArrayBuffe
   return encodeFields([request.offset, request.length, request.context]);
 }
 
-/** The request; undefined for other bytes. */
 export function decodeFlushRequest(bytes: Uint8Array): FlushRequest | undefined {
   const [offset, length, context] = decodeFields(bytes, 3) ?? [];
   return context === undefined ? undefined : { offset: offset!, length: length!, context };
@@ -102,22 +98,20 @@ export function encodeFlushResponse(context: number): Uint8Array<ArrayBuffer> {
   return encodeFields([context]);
 }
 
-/** The flushed I/O; undefined for bytes that are no response. */
+/** @returns the flushed I/O; undefined for other bytes. */
 export function decodeFlushResponse(bytes: Uint8Array): number | undefined {
   return decodeFields(bytes, 1)?.[0];
 }
 
-/** `rdma_info_blk`. */
 export interface InfoBlock {
   readonly verb: Verb;
   readonly blockBytes: number;
   readonly buffers: readonly RemoteMemory[];
-  /** A client's depth; the number of a server's buffers. */
+  /** A client's depth; a server's buffers. */
   readonly count: number;
 }
 
 const HEAD_BYTES = 12, BUFFER_BYTES = 16;
-/** Bytes of a block on the wire, of fixed size. */
 export const INFO_BYTES = HEAD_BYTES + BUFFER_BYTES * RDMA_IODEPTH_MAX;
 
 export function encodeInfo(
@@ -137,7 +131,6 @@ export function encodeInfo(
   return bytes;
 }
 
-/** The block; undefined for other bytes. */
 export function decodeInfo(bytes: Uint8Array): InfoBlock | undefined {
   if (bytes.length !== INFO_BYTES) return undefined;
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);

@@ -1,8 +1,8 @@
 /**
- * The rdma engine: after an exchange of information blocks the client writes to, reads from or
- * sends to the server's buffers, one for each possible outstanding I/O: the one of its own number,
- * or a random one for a random job (`fio_rmt_id`). Both ends sleep until a completion's event. A
- * server takes part only in `verb=send`; else it waits for the client's last message.
+ * The rdma engine: after an exchange of information blocks the client uses the server's buffers:
+ * for each I/O the one of its number, or a random one in a random job (`fio_rmt_id`). Both ends
+ * sleep until a completion's event. A server takes part only in `verb=send`; else it waits for the
+ * client's last message.
  */
 import { PS_PER_S } from "../../../../fabric/base/time.ts";
 import { type Rng, rngFor } from "../../../../fabric/base/rng.ts";
@@ -31,11 +31,11 @@ import type { Engine, IoUnit } from "./io_loop.ts";
 import { type FioJob, RDMA_IODEPTH_MAX, type Verb } from "./job.ts";
 import { decodeInfo, encodeInfo, INFO_BYTES, type InfoBlock } from "./messages.ts";
 
-/** Work request of an information block: no buffer has this number. */
+/** No buffer has this number. */
 const INFO_WR = RDMA_IODEPTH_MAX;
-/** The client gives the server half a second to post its receives. */
+/** Half a second for the server to post its receives. */
 const SETTLE_PS = PS_PER_S / 2;
-/** rdma_connect(3): without an RNR retry, as the engine asks for none. */
+/** rdma_connect(3); the engine asks for no RNR retry. */
 const TRANSPORT = { retryCnt: 7, rnrRetry: 0 } as const;
 
 interface End {
@@ -43,10 +43,9 @@ interface End {
   readonly job: FioJob;
   readonly pd: Pd;
   readonly cq: Cq;
-  /** All buffers, one after the other. */
   readonly data: Mr;
   readonly blockBytes: number;
-  /** The block to send, followed by the received one. */
+  /** The block to send, then the received one. */
   readonly info: Mr;
 }
 
@@ -55,12 +54,11 @@ interface Peer extends End {
   readonly inFlight: Map<number, IoUnit>;
 }
 
-/** An end of a connection that is ready for I/O. */
 export interface RdmaEnd {
   readonly engine: Engine;
   readonly connection: Connection;
   readonly verb: Verb;
-  /** For a server that takes no part in the client's I/O: waits for the client's last message. */
+  /** Waits for the client's last message. */
   readonly waitForEnd: () => Steps<void>;
   readonly close: () => Steps<void>;
 }
@@ -69,7 +67,7 @@ function blockBytesOf({ blockSizes: { read, write } }: FioJob): number {
   return Math.max(read.most, write.most);
 }
 
-/** fio_rdmaio_setup_qp: twice the depth. */
+/** fio_rdmaio_setup_qp takes twice the depth. */
 const DEPTH_LEAST = 16;
 
 function depthOf({ iodepth }: FioJob): number {
@@ -104,7 +102,6 @@ function* sendInfo({ device, info, connection: { qp } }: Peer, block: InfoBlock)
   must(yield* postSend(qp, { opcode: "send", wrId: INFO_WR, sges, sendFlags: IBV_SEND_SIGNALED }));
 }
 
-/** Waits for the peer's block, ignoring completions of the own one. */
 function* receiveInfo(peer: Peer): Steps<InfoBlock> {
   for (;;) {
     const { opcode, byteLen } = yield* completionOf(peer);
@@ -122,7 +119,7 @@ function* completionOf({ cq, connection }: Peer): Steps<WorkCompletion> {
   throw engineError("EIO", `${connection.peer.host} has disconnected`);
 }
 
-/** The client: connects, and receives the server's buffers. @throws EngineError, ProgramError */
+/** @throws EngineError, ProgramError */
 export function* openRdmaClient(device: CmDevice, job: FioJob): Steps<RdmaEnd> {
   const end = yield* openEnd(device, job);
   const connection = yield* connectTo(device, job, { qp: qpOf(end), transport: TRANSPORT });
@@ -141,7 +138,7 @@ function* beginClient(end: End, connection: Connection): Steps<RdmaEnd> {
     const found = `the server's block has ${server.blockBytes} B`;
     throw engineError("EINVAL", `${found}: expected at least the client's ${blockBytes} B`);
   }
-  // client_recv: the I/O of each number needs a buffer of the server.
+  // client_recv: each number's I/O needs a buffer of the server.
   const buffers = server.buffers.length;
   if (verb !== "send" && !random && buffers < iodepth) {
     throw engineError("EINVAL", `the server's iodepth is ${buffers}: expected at least ${iodepth}`);
@@ -183,7 +180,6 @@ function* commitSends(
   }
 }
 
-/** Tells the server of the end, as it does not see WRITEs and READs, and disconnects. */
 function* closeClient(peer: Peer): Steps<void> {
   const { connection, job, blockBytes } = peer;
   const { verb, iodepth: count } = job;
@@ -194,7 +190,7 @@ function* closeClient(peer: Peer): Steps<void> {
   yield* disconnect(connection);
 }
 
-/** The server: takes one client, and sends it its buffers. @throws EngineError, ProgramError */
+/** Serves one client. @throws EngineError, ProgramError */
 export function* openRdmaServer(device: CmDevice, job: FioJob): Steps<RdmaEnd> {
   const listener = listenOn(device, job);
   const end = yield* openEnd(device, job);
@@ -220,7 +216,7 @@ function* beginServer(end: End, connection: Connection): Steps<RdmaEnd> {
   const buffers = Array.from({ length: job.iodepth }, (_, i) => {
     return { va: data.address + i * blockBytes, rkey: data.rkey, bytes: blockBytes };
   });
-  // For the client's last message; a client that sends its data has none.
+  // The receive is for the client's last message; a client that sends its data has none.
   if (client.verb !== "send") yield* postInfoRecv(end, connection.qp);
   yield* sendInfo(peer, { verb: client.verb, blockBytes, buffers, count: job.iodepth });
   while ((yield* completionOf(peer)).opcode !== "send");
@@ -250,7 +246,7 @@ function* commitRecvs(peer: Peer, units: readonly IoUnit[]): Steps<void> {
   }
 }
 
-/** `fio_rdmaio_getevents`: after an event all present completions are taken. */
+/** `fio_rdmaio_getevents`: all present completions are taken. */
 function* getEvents(peer: Peer, least: number, most: number): Steps<IoUnit[]> {
   const units: IoUnit[] = [];
   const { cq, connection, job: { isServer } } = peer;
@@ -264,7 +260,7 @@ function* getEvents(peer: Peer, least: number, most: number): Steps<IoUnit[]> {
   };
   while (units.length < least) {
     const completion = yield* nextCompletion(cq, connection, "interrupt");
-    // A server's client may end before the server has all of its size.
+    // The client may end before the server has all of its size.
     if (completion === undefined && isServer) break;
     if (completion === undefined) {
       throw engineError("EIO", `${connection.peer.host} has disconnected`);

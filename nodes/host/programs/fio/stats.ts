@@ -1,12 +1,9 @@
-/**
- * The measurements of a thread, as in fio's `thread_stat`: moments and histograms of latencies, and
- * how many I/O were submitted and completed together. Pure; latencies are in whole ns.
- */
+/** A thread's measurements, as in fio's `thread_stat`. Latencies are in whole ns. */
 import type { Time } from "../../../../fabric/base/time.ts";
 import { bucketOf } from "./histogram.ts";
 import type { Direction } from "./job.ts";
 
-/** Minimum, maximum, mean and the sum of squared deviations (Welford), as fio's `io_stat`. */
+/** Welford's method, as in fio's `io_stat`. */
 export interface Moments {
   samples: number;
   min: number;
@@ -16,7 +13,7 @@ export interface Moments {
   squares: number;
 }
 
-/** Moments, and how often each bucket of `histogram.ts` was hit: [bucket, count], ascending. */
+/** `buckets`: hits per bucket of `histogram.ts`, ascending. */
 export interface Latency extends Readonly<Moments> {
   readonly buckets: readonly (readonly [bucket: number, count: number])[];
 }
@@ -24,27 +21,24 @@ export interface Latency extends Readonly<Moments> {
 export interface DirectionStats {
   readonly bytes: number;
   readonly ios: number;
-  /** I/O that moved fewer bytes than requested. */
+  /** Fewer bytes than requested. */
   readonly shortIos: number;
-  /** From the first start, or the end of `ramp_time`, to the end. */
+  /** Time from the first start, or the end of `ramp_time`. */
   readonly runtimePs: Time;
   readonly slat: Latency;
   readonly clat: Latency;
   readonly lat: Latency;
-  /** KiB/s, and I/O/s, over windows of `bwavgtime` and `iopsavgtime`. */
+  /** KiB/s and I/O/s, over windows of `bwavgtime` and `iopsavgtime`. */
   readonly bw: Readonly<Moments>;
   readonly iops: Readonly<Moments>;
 }
 
 export interface ThreadStats extends Readonly<Record<Direction, DirectionStats>> {
   readonly runtimePs: Time;
-  /** Its work on a core meanwhile, without polling. */
   readonly workPs: Time;
-  /** Completion latencies in fio's classes: 10 of ns, 10 of µs, 12 of ms ({@link latencyClass}). */
+  /** fio's: 10 of ns, 10 of µs, 12 of ms ({@link latencyClass}). */
   readonly classes: readonly number[];
-  /** How often 1, 2–3, 4–7 … ≥ 64 were outstanding at a submission. */
   readonly depths: readonly number[];
-  /** How often 0, 1–4, 5–8 … > 64 were submitted, and completed, together. */
   readonly submits: readonly number[];
   readonly completes: readonly number[];
 }
@@ -77,7 +71,7 @@ class LatencyMeter {
   }
 }
 
-/** Sums amounts in windows of one length; the last window counts only when it is complete. */
+/** Sums amounts in windows of one length; the last counts only when complete. */
 class WindowMeter {
   readonly moments = noMoments();
   #begin: Time;
@@ -87,7 +81,6 @@ class WindowMeter {
     this.#begin = begin;
   }
 
-  /** @param now not before the last call's */
   add(now: Time, amount: number): void {
     while (now - this.#begin >= this.lengthPs) {
       addSample(this.moments, Math.floor(this.#sum * 1e12 / this.lengthPs));
@@ -98,14 +91,13 @@ class WindowMeter {
   }
 }
 
-/** The times of one I/O, in ps. */
 export interface IoTimes {
   readonly start: Time;
-  /** When it was posted; a job with `sync` has no submission latency. */
+  /** A job with `sync` has no submission latency. */
   readonly issue: Time;
   readonly end: Time;
   readonly isSync: boolean;
-  /** In `ramp_time`, fio takes no samples, but counts moved bytes for a job that ends in it. */
+  /** In `ramp_time` fio takes no samples, but counts moved bytes for a job that ends in it. */
   readonly isRamping: boolean;
 }
 
@@ -150,22 +142,22 @@ class DirectionMeter {
 
 const DEPTH_BUCKETS = 7;
 
-/** Buckets of fio's `io_u_mark_depth`: 1, 2–3, 4–7, 8–15, 16–31, 32–63, ≥ 64. */
+/** `io_u_mark_depth`: 1, 2–3, 4–7, 8–15, 16–31, 32–63, ≥ 64. */
 export function depthBucket(depth: number): number {
   return Math.min(DEPTH_BUCKETS - 1, Math.floor(Math.log2(Math.max(depth, 1))));
 }
 
-/** Buckets of fio's `__io_u_mark_map`: 0, 1–4, 5–8, 9–16, 17–32, 33–64, > 64. */
+/** `__io_u_mark_map`: 0, 1–4, 5–8, 9–16, 17–32, 33–64, > 64. */
 export function batchBucket(count: number): number {
   if (count === 0) return 0;
   return Math.min(DEPTH_BUCKETS - 1, Math.max(1, Math.ceil(Math.log2(count)) - 1));
 }
 
-/** Upper bounds of fio's classes of latencies, in each unit (`io_u_mark_lat_nsec`). */
+/** Upper bounds, in each unit (`io_u_mark_lat_nsec`). */
 export const CLASS_BOUNDS = [2, 4, 10, 20, 50, 100, 250, 500, 750, 1000] as const;
 const CLASSES = 3 * CLASS_BOUNDS.length + 2;
 
-/** The class of a latency in ns: ms has two more, below and from 2 s on. */
+/** The class of a latency in ns; ms has two more, below and from 2 s on. */
 export function latencyClass(ns: number): number {
   for (const [unit, scale] of [1, 1e3, 1e6].entries()) {
     const value = Math.floor(ns / scale);
@@ -175,7 +167,6 @@ export function latencyClass(ns: number): number {
   return ns < 2e9 ? CLASSES - 2 : CLASSES - 1;
 }
 
-/** The statistics of a running thread, from an instant on. */
 export class StatsMeter {
   readonly #directions: Readonly<Record<Direction, DirectionMeter>>;
   readonly #classes = new Array<number>(CLASSES).fill(0);
@@ -206,7 +197,7 @@ export class StatsMeter {
     this.#directions[direction].shortIos++;
   }
 
-  /** `count` I/O were posted together, which made the depth `depth`. */
+  /** `count` requests were posted together. */
   atDepth(count: number, depth: number): void {
     this.#depths[depthBucket(depth)]! += count;
   }

@@ -1,5 +1,5 @@
 /**
- * The layout of a replicated log in the SCM of each replica, and its recovery. Slots of one size:
+ * A replicated log in the SCM of each replica, and its recovery. Slots of one size:
  * the first holds the claim, each of the others a record.
  *
  *   claim    magic 4, epoch 4: one word of 8 B, written atomically (P-41);
@@ -8,10 +8,9 @@
  *            epoch of the record before 4 (0: none), payload, 0 …
  *
  * A client claims an epoch that no earlier client has used, before any other write: the log that it
- * finds is a prefix written by some earlier client, and its own records are distinguishable from
- * others'. It appends a barrier of its epoch behind that prefix, and counts no record as durable
- * before the barrier is (Raft, §5.4.2): otherwise a later client could prefer a shorter log with a
- * younger end.
+ * finds is a prefix written by an earlier client, and its own records are distinguishable. It appends
+ * a barrier of its epoch, and counts no record as durable before the barrier is (Raft, §5.4.2):
+ * otherwise a later client could prefer a shorter log with a younger end.
  *
  * A cache may write a later slot back before an earlier one, which then still holds an older
  * client's record. So each record contains the epoch of its predecessor (Raft, §5.3): number and
@@ -25,15 +24,12 @@ const RECORD_MAGIC = 0x5252_4543; // "RREC"
 const RECORD_HEADER_BYTES = 32;
 const CLAIM_BYTES = 16;
 const KINDS = ["data", "barrier"] as const;
-/** The CRC covers the bytes behind this offset. */
 const CRC_END = 8;
 
-/** Parameters on which writers and readers of a log must agree. */
 export interface LogShape {
   readonly name: string;
-  /** Maximum bytes of a record's payload. */
   readonly recordBytes: number;
-  /** Number of slots, with the claim's. */
+  /** With the claim's slot. */
   readonly slots: number;
 }
 
@@ -43,13 +39,11 @@ export interface LogRecord {
   readonly payload: Uint8Array;
 }
 
-/** A replica's log: the last claimed epoch (0: none) and the valid records. */
 export interface LogScan {
   readonly claimed: number;
   readonly records: readonly LogRecord[];
 }
 
-/** Bytes of a slot, in whole words. */
 export function slotBytes({ recordBytes }: Pick<LogShape, "recordBytes">): number {
   return Math.ceil((RECORD_HEADER_BYTES + recordBytes) / 8) * 8;
 }
@@ -64,14 +58,13 @@ export function encodeClaim(shape: LogShape, epoch: number): Uint8Array<ArrayBuf
   return bytes;
 }
 
-/** The last claimed epoch; 0 without a claim. */
+/** @returns 0 without a claim. */
 export function claimedEpoch(bytes: Uint8Array): number {
   if (bytes.length < CLAIM_BYTES) return 0;
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   return view.getUint32(0) === CLAIM_MAGIC ? view.getUint32(4) : 0;
 }
 
-/** Maximum record size in the claim; undefined without a claim. */
 export function claimedRecordBytes(
   log: Pick<LogShape, "name">,
   bytes: Uint8Array,
@@ -87,7 +80,7 @@ function crcOfName({ name }: Pick<LogShape, "name">): number {
   return crc32(new TextEncoder().encode(name));
 }
 
-/** The slot of record `sequence`, which counts from 0 over all records, with barriers. */
+/** `sequence` counts all records from 0, with barriers. */
 export function encodeRecord(
   shape: LogShape,
   records: readonly LogRecord[],
@@ -107,7 +100,7 @@ export function encodeRecord(
   return bytes;
 }
 
-/** Includes the name and the shape, so that records of another log at this place are invalid. */
+/** The CRC includes name and shape, so that another log's records are invalid here. */
 function crcOf({ name, recordBytes }: LogShape, bytes: Uint8Array): number {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const id = new TextEncoder().encode(`${name}/${recordBytes}`);
@@ -115,7 +108,6 @@ function crcOf({ name, recordBytes }: LogShape, bytes: Uint8Array): number {
   return ~crcUpdate(seed, view, { from: CRC_END, end: bytes.length }) >>> 0;
 }
 
-/** Undefined where the slot holds no complete record that continues `before`. */
 function decodeRecord(
   shape: LogShape,
   bytes: Uint8Array,
@@ -134,7 +126,7 @@ function decodeRecord(
   return { epoch, kind, payload };
 }
 
-/** A replica's records up to the first missing or torn one, or one that is no continuation. */
+/** Ends at the first missing or torn record, or one that is no continuation. */
 export function scanLog(shape: LogShape, bytes: Uint8Array): LogScan {
   const claimed = claimedEpoch(bytes);
   const size = slotBytes(shape);
@@ -153,14 +145,14 @@ function lastEpoch(records: readonly LogRecord[]): number {
 }
 
 /**
- * The log of a set of replicas: the one that ends in the youngest epoch, and of those the longest.
- * It contains all records that were reported durable.
+ * The log, among replicas, that ends in the youngest epoch, and of those the longest. It contains
+ * all records that were reported durable.
  */
 export function chooseLog(scans: readonly LogScan[]): readonly LogRecord[] {
   return chooseScan(scans)?.records ?? [];
 }
 
-/** The scan with the log of {@link chooseLog}; the first of equal ones, undefined without scans. */
+/** The scan with {@link chooseLog}'s log; the first of equal ones, undefined without scans. */
 export function chooseScan<Scan extends LogScan>(scans: readonly Scan[]): Scan | undefined {
   let best: Scan | undefined;
   for (const scan of scans) {
@@ -172,7 +164,6 @@ export function chooseScan<Scan extends LogScan>(scans: readonly Scan[]): Scan |
   return best;
 }
 
-/** An epoch that no earlier client has used, given the scans of enough replicas. */
 export function nextEpoch(scans: readonly LogScan[]): number {
   let last = 0;
   for (const { claimed, records } of scans) last = Math.max(last, claimed, lastEpoch(records));
@@ -183,7 +174,6 @@ export function payloadsOf(records: readonly LogRecord[]): Uint8Array[] {
   return records.filter(({ kind }) => kind === "data").map(({ payload }) => payload);
 }
 
-/** The concatenated parts. */
 export function joined(parts: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
   const bytes = new Uint8Array(parts.reduce((sum, { length }) => sum + length, 0));
   let at = 0;
@@ -194,7 +184,6 @@ export function joined(parts: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
   return bytes;
 }
 
-/** Counts data records, and computes the CRC-32 of their concatenated payloads. */
 export class PayloadCount {
   count = 0;
   #register = CRC_START;
@@ -211,10 +200,7 @@ export class PayloadCount {
   }
 }
 
-/**
- * The number of replicas to read such that one of them has all records that `quorum` of them
- * confirmed.
- */
+/** Replicas to read such that one has all records that `quorum` confirmed. */
 export function readQuorum(replicas: number, quorum: number): number {
   return replicas - quorum + 1;
 }

@@ -46,7 +46,6 @@ export function* log(context: ProgramContext): Steps<void> {
   cpu.report("result", { program: "log", ...reportOf(job), ...outcome });
 }
 
-/** Runs from the first connection to the last durable record, or until progress stops. */
 function* run(
   context: ProgramContext,
   job: LogJob,
@@ -62,7 +61,7 @@ function* run(
   const { epoch, recovered } = plan;
   job.plan = plan;
   if (plan.dropped > 0) {
-    // The log's old content becomes invalid; this is recorded before its first slot is overwritten.
+    // The log's old content becomes invalid before its first slot is overwritten.
     const { crc } = new PayloadCount();
     auditLog(job, plan, { durable: 0, crc, promised: true, anew: true });
   }
@@ -78,7 +77,6 @@ interface Reported {
   records: number;
 }
 
-/** Releases slot after slot to the replicas' threads, and reports durable records. */
 function* append(
   context: ProgramContext,
   job: LogJob,
@@ -130,7 +128,6 @@ function* append(
   };
 }
 
-/** Keeps a thread for every replica until `holds` is true. @returns false where progress stops. */
 function* until(
   { cpu }: ProgramContext,
   job: LogJob,
@@ -154,7 +151,6 @@ function* until(
   return true;
 }
 
-/** Reports the number of durable data records, given the number of durable slots. */
 function reportDurable(job: LogJob, plan: LogPlan, reported: Reported): void {
   const { cpu, durable: slots } = job;
   const { payloads } = reported;
@@ -166,7 +162,7 @@ function reportDurable(job: LogJob, plan: LogPlan, reported: Reported): void {
   auditLog(job, plan, { durable, crc, promised: isPromised(job, slots) });
 }
 
-/** Whether a quorum of the replicas whose confirmation guarantees persistence has the slots. */
+/** A quorum needs replicas whose confirmation guarantees persistence. */
 function isPromised(job: LogJob, slots: number): boolean {
   const replicas = job.replicas.filter(({ promises }) => promises);
   return quorumHas({ ...job, replicas }, slots);

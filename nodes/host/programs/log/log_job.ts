@@ -1,4 +1,4 @@
-/** The options of the replicated log's programs, and the state of its client, shared by its threads. */
+/** Options of the replicated log's programs, and its client's state, which its threads share. */
 import { MADE_UP } from "../common/made_up.ts";
 import { machineOf } from "../../../../fabric/rack/plan/names.ts";
 import { METHODS } from "../../../../fabric/rack/plan/vocabulary.ts";
@@ -23,32 +23,24 @@ export function createJob({ cpu }: ProgramContext, options: LogOptions) {
     options,
     replicas: options.to.map((host) => ({
       host,
-      /** Offset of each segment of the log in the replica's SCM, as far as known. */
       places: new Array<number>(),
-      /** Whether the method's confirmation guarantees persistence at this host. */
+      /** The method's confirmation guarantees persistence at this host. */
       promises: false,
-      /**
-       * Number of first slots that the replica has confirmed: confirmations survive any failure.
-       */
+      /** The number of first slots that are confirmed, so that they survive any failure. */
       acked: 0,
-      /** Number of connections, and the reason of the last one's end, if it has ended. */
       tries: 0,
       lost: undefined as string | undefined,
-      /** Since when it is late because a connection ended. */
       behindSince: undefined as Time | undefined,
       caughtUp: { times: 0, longestPs: 0, lastAt: 0 },
       running: false,
     })),
-    /** Raised by a thread at every change of the shared state. */
     signal: `log/${options.name}`,
-    /** Counts changes: a thread does not wait if the count differs from the one that it has seen. */
+    /** A thread does not wait if the count differs from the one that it has seen. */
     changes: 0,
-    /**
-     * The log at each replica before this client, which writes only when enough of them are known.
-     */
+    /** Logs before this client, which writes only when enough are known. */
     found: new Map<string, FoundLog>(),
     plan: undefined as LogPlan | undefined,
-    /** Number of slots released for sending: none, the claim, or up to the window's end. */
+    /** Released slots: none, the claim, or up to the window's end. */
     limit: 0,
     durable: 0,
     over: false,
@@ -58,26 +50,24 @@ export function createJob({ cpu }: ProgramContext, options: LogOptions) {
 export type LogJob = ReturnType<typeof createJob>;
 export type Replica = LogJob["replicas"][number];
 
-/** Wakes the threads after a change of the shared state. */
 export function changed(job: LogJob): void {
   job.changes++;
   job.cpu.signal(job.signal);
 }
 
 /**
- * The number of replicas that a client reads, so that one of them has all durable records: enough
- * for any quorum size, as an earlier client may have used another one.
+ * One replica then has all durable records, for any quorum: an earlier client may have used
+ * another.
  */
 export function readsNeeded({ replicas: { length } }: LogJob): number {
   return readQuorum(length, Math.floor(length / 2) + 1);
 }
 
-/** Whether a quorum of replicas has the first `slots` slots. */
 export function quorumHas({ replicas, options }: LogJob, slots: number): boolean {
   return replicas.filter(({ acked }) => acked >= slots).length >= options.quorum;
 }
 
-/** The client's options. @throws ProgramError with the option, its valid values and its value. */
+/** @throws ProgramError with the option, its valid values and its value. */
 export function readLogOptions({ device, options: given }: ProgramContext) {
   const to = hostsOption(given, "to");
   return {
@@ -85,25 +75,22 @@ export function readLogOptions({ device, options: given }: ProgramContext) {
     quorum: quorumOption(given, to.length),
     name: textOption(given, "name", "log"),
     recordBytes: recordOption(given),
-    /** Whether a log that differs from the file's beginning is replaced. */
     anew: given.anew === true,
     file: textOption(given, "file", MADE_UP),
     method: wordOption(given, "method", { words: METHODS, otherwise: "persist-opcode" }),
-    /** Maximum number of records behind the last durable one that are outstanding. */
     depth: countOption(given, "depth", { least: 1, otherwise: 16 }),
     mode: completionOption(given, device),
-    /** The wait between two connections, and the maximum silence with outstanding requests. */
+    /** The wait between two connections; the longest silence with outstanding requests. */
     pausePs: microsecondsOption(given, "pauseUs", 200),
     idlePs: microsecondsOption(given, "idleUs", 5_000),
     patiencePs: microsecondsOption(given, "patienceUs", 100_000),
-    /** Time for late replicas once all records are durable. */
     lingerPs: microsecondsOption(given, "lingerUs", 20_000),
   };
 }
 
 export type LogOptions = Readonly<ReturnType<typeof readLogOptions>>;
 
-/** A list of different hosts' names. @throws ProgramError */
+/** The names must all be different. @throws ProgramError */
 export function hostsOption(options: Options, name: string): string[] {
   const found = options[name];
   const hosts = Array.isArray(found) ? found : typeof found === "string" ? [found] : [];
@@ -115,7 +102,7 @@ export function hostsOption(options: Options, name: string): string[] {
   );
 }
 
-/** Number of replicas that make a record durable; default: a majority. @throws ProgramError */
+/** Replicas for durability; a majority by default. @throws ProgramError */
 export function quorumOption(options: Options, replicas: number): number {
   const least = Math.floor(replicas / 2) + 1;
   const quorum = countOption(options, "quorum", { least: 1, otherwise: least });

@@ -1,4 +1,3 @@
-/** Reads a replicated log: the payloads of its records, from enough replicas. */
 import type { Steps } from "../../cpu/program.ts";
 import { textOption } from "../common/options.ts";
 import { isFailure, waitingOptions } from "../persist/persist_client.ts";

@@ -1,6 +1,6 @@
 /**
- * A client's plan, from the logs that it has found: whether it may continue the log, with which
- * records, in which slots. The client writes no slot before it has the plan.
+ * Whether a client may continue the log that it has found, with which records, in which slots. No
+ * slot is written before.
  */
 import {
   chooseScan,
@@ -14,21 +14,19 @@ import {
 } from "./layout.ts";
 import type { FoundLog } from "./segments.ts";
 
-/** Slots besides the records': the claim, and barriers of restarted clients. */
+/** Slots of the claim and of restarted clients' barriers. */
 const SPARE_SLOTS = 64;
-/** Record size where neither option nor log defines one. */
+/** Used where neither option nor log defines one. */
 export const RECORD_BYTES = 256;
 
 export interface LogPlan {
   readonly shape: LogShape;
   readonly segments: readonly number[];
   readonly epoch: number;
-  /** All records: found ones, a barrier of this epoch, and those to append. */
   readonly records: readonly LogRecord[];
   readonly slots: Uint8Array<ArrayBuffer>;
-  /** Number of slots before the barrier. */
   readonly first: number;
-  /** Number of found data records, and of those that become invalid because the log is replaced. */
+  /** Data records that were found, and those that a replacement makes invalid. */
   readonly recovered: number;
   readonly dropped: number;
 }
@@ -37,14 +35,13 @@ export interface Planned {
   readonly name: string;
   readonly recordBytes: number | undefined;
   readonly data: Uint8Array;
-  /** Whether a log with other content is replaced; false: it is refused. */
+  /** Replaces a log with other content, which is refused otherwise. */
   readonly anew: boolean;
 }
 
 /**
- * The plan, or the difference between log and data, in words. A log can be continued if the data
- * begin with its content, wherever its records end: the data may have grown since.
- * @param found logs of enough replicas.
+ * A log can be continued if the data begin with its content, wherever its records end: the data may have grown.
+ * @returns the plan, or the difference between log and data, in words. @param found logs of enough replicas.
  */
 export function planLog(
   wanted: Planned,
@@ -87,10 +84,8 @@ export function planLog(
   };
 }
 
-/** The existing segments, and one more where they are too small. */
 function segmentsFor(records: number, found: readonly number[]): number[] {
   const missing = 1 + records - found.reduce((sum, slots) => sum + slots, 0);
-  // In a new log the claim and the first barrier use two spare slots.
   const spare = found.length === 0 ? SPARE_SLOTS - 2 : SPARE_SLOTS;
   return missing > 0 ? [...found, missing + spare] : [...found];
 }
@@ -112,7 +107,6 @@ function sizeDifference(
   return `it has ${held.length} records of at most ${claimed} B, not of ${recordBytes} B`;
 }
 
-/** Describes the first record that differs from the data, counted from 0. */
 function differenceOf(held: readonly Uint8Array[], data: Uint8Array): string | undefined {
   let at = 0;
   for (const [i, found] of held.entries()) {

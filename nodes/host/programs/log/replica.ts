@@ -1,7 +1,6 @@
 /**
- * A thread of the log's client for one replica and one connection: reads the replica's log until
- * enough logs are known, then sends slot after slot from the first one that the replica has not
- * confirmed. It ends with its connection; the client then starts another.
+ * A thread of the log's client for one replica and one connection: reads the replica's log until enough logs are known,
+ * then sends slots from the first unconfirmed one. It ends with its connection; the client starts another.
  *
  * After a failure only confirmed slots count as persistent: a READ may return bytes from the cache
  * of a host of which only the card has failed.
@@ -26,7 +25,6 @@ import { fetchLog, type Segment, segmentName, segmentOf } from "./segments.ts";
 import type { ThreadContext } from "../../program_context.ts";
 import { PERSISTED, type Put, PUT_DEFAULTS } from "../persist/put_messages.ts";
 
-/** Serves the replica until its connection or the client ends. */
 export function* serveReplica(
   context: ThreadContext,
   job: LogJob,
@@ -44,7 +42,6 @@ export function* serveReplica(
   changed(job);
 }
 
-/** Reads the replica's log, if it is still needed. */
 function* scan(
   { device }: ThreadContext,
   job: LogJob,
@@ -66,12 +63,11 @@ function* scan(
   return undefined;
 }
 
-/** A single attempt: the client schedules the next. */
+/** A thread makes a single attempt: the client schedules the next. */
 function patience({ pausePs, idlePs }: LogJob["options"]) {
   return { attempts: 1, pausePs, idlePs };
 }
 
-/** Writes the current segment: while the client runs, or until the replica has all of it. */
 function* replicate(
   { device, cpu }: ThreadContext,
   job: LogJob,
@@ -93,8 +89,7 @@ function* replicate(
   const segment = segmentOf(plan.segments, replica.acked);
   const { index, first, end } = segment;
   const name = segmentName(plan.shape.name, index);
-  // Exclusive, as a late packet of the client's earlier life could overwrite slots confirmed to
-  // this one.
+  // Exclusive, as a late packet of the client's earlier life could overwrite confirmed slots.
   const length = (end - first) * messageBytes;
   const region = yield* openObject(client, { name, length, alone: true });
   if (!isFailure(region)) replica.places[index] = region.scmOffset;
@@ -108,13 +103,12 @@ function* replicate(
   return failure;
 }
 
-/** A segment at a replica. The messages of its `put` are the segment's slots. */
+/** The messages of its `put` are the segment's slots. */
 interface Part {
   readonly replica: Replica;
   readonly segment: Segment;
 }
 
-/** Sends released slots and records the confirmed ones. @returns the reason of its end. */
 function stream(put: Put, job: LogJob, part: Part): Steps<Failure | undefined> {
   const { replica, segment: { first, end } } = part;
   const isLast = end === job.plan?.shape.slots;
@@ -128,10 +122,7 @@ function stream(put: Put, job: LogJob, part: Part): Steps<Failure | undefined> {
   });
 }
 
-/**
- * Waits for completions; returns none when a slot is released or the client has ended, and a
- * failure after a timeout.
- */
+/** Returns none when a slot is released or the client has ended; a failure after a timeout. */
 function* nextOf(put: Put, job: LogJob, hasNext: () => boolean) {
   const { cpu, client: { cq, mode, idlePs } } = put;
   const hasMore = () => job.over ? put.outstanding === 0 : put.freeSlots.length > 0 && hasNext();
@@ -142,7 +133,6 @@ function* nextOf(put: Put, job: LogJob, hasNext: () => boolean) {
   return { error: "Nothing has completed for too long" };
 }
 
-/** A confirmation covers its own slot: `acked` counts up to the first gap. */
 function takeAcks(put: Put, job: LogJob, { replica, segment }: Part): void {
   const before = replica.acked;
   const has = (slot: number) => slot < put.next && (put.flags[slot]! & PERSISTED) !== 0;

@@ -1,7 +1,7 @@
 /**
- * The objects that hold a log. The first has the log's name; a log that outgrows it continues in
- * further objects, so that durable records are never moved. A segment's content is valid only where
- * all slots before it hold records.
+ * The first object of a log has its name; a log that outgrows it continues in further objects, so
+ * that durable records are never moved. A segment's content is valid only where all slots before it
+ * hold records.
  */
 import { fetchObject } from "../persist/get.ts";
 import { type ClientOptions, type Failure, isFailure } from "../persist/persist_client.ts";
@@ -19,7 +19,6 @@ import type { CmDevice } from "../../cm/gsi.ts";
 const READ_BYTES = 4096;
 const READS = 8;
 
-/** A replica's part of a log, and the objects that hold it. */
 export interface FoundLog extends LogScan {
   readonly recordBytes: number | undefined;
   readonly segments: readonly number[];
@@ -31,14 +30,13 @@ export function segmentName(log: string, segment: number): string {
   return segment === 0 ? log : `${log}+${segment}`;
 }
 
-/** A segment: its index, its first slot and the slot behind its last. */
 export interface Segment {
   readonly index: number;
   readonly first: number;
   readonly end: number;
 }
 
-/** The segment of a slot; the last segment for a slot beyond all. */
+/** @returns the last segment for a slot beyond all. */
 export function segmentOf(segments: readonly number[], slot: number): Segment {
   let first = 0, index = 0;
   while (index < segments.length - 1 && slot >= first + segments[index]!) {
@@ -47,14 +45,14 @@ export function segmentOf(segments: readonly number[], slot: number): Segment {
   return { index, first, end: first + segments[index]! };
 }
 
-/** Options with the host, and the maximum record size for a log that does not contain it. */
+/** The maximum record size is for a log that does not contain it. */
 export interface LogFetch extends Omit<ClientOptions, "to" | "terms"> {
   readonly from: string;
   readonly name: string;
   readonly recordBytes: number;
 }
 
-/** Reads a replica's log, with a connection for each object. {@link NO_LOG} without a log. */
+/** @returns {@link NO_LOG} without a log. */
 export function* fetchLog(
   device: CmDevice,
   { recordBytes: otherwise, name, ...rest }: LogFetch,
@@ -70,8 +68,8 @@ export function* fetchLog(
     if (isFailure(part)) return part;
     const claimed = segments.length === 0 ? claimedRecordBytes({ name }, part) : found.recordBytes;
     const recordBytes = claimed ?? otherwise, size = slotBytes({ recordBytes });
-    // A segment of another size holds no valid records, and a client replaces it. But its epoch
-    // counts, as other replicas may have records of that epoch.
+    // A segment of another size has no valid records, and a client replaces it. Its epoch counts,
+    // as other replicas may have records of it.
     if (part.length === 0 || part.length % size !== 0) {
       return segments.length === 0 ? { ...found, claimed: claimedEpoch(part) } : found;
     }

@@ -1,6 +1,6 @@
 /**
- * The buffers of one end of a perftest: for each queue pair a send place and, in the following
- * lines, a receive place.
+ * The buffers of one end: for each queue pair a send place and, in the following lines, a receive
+ * place.
  */
 import {
   IBV_ACCESS_LOCAL_WRITE,
@@ -21,26 +21,21 @@ const LINE_BYTES = 64;
 export interface TestBuffer {
   readonly pd: Pd;
   readonly mr: Mr;
-  /** Size of one place, in whole lines. */
   readonly placeBytes: number;
-  /** Behind the places; only allocated on request. */
   readonly reportAddress: number;
 }
 
 const ACCESS = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
   IBV_ACCESS_REMOTE_ATOMIC;
 
-/**
- * Allocates and registers places for messages of `bytes` on `count` queue pairs; SCM is used from
- * its end.
- */
+/** SCM is used from its end. */
 export function* makeBuffer(
   device: Device,
   wanted: {
     readonly bytes: number;
     readonly count: number;
     readonly memory: Memory;
-    /** Adds a line behind the places, for the peer's figures. */
+    /** A line behind the places, for the peer's figures. */
     readonly report?: boolean;
   },
 ): Steps<TestBuffer | VerbError> {
@@ -71,7 +66,6 @@ function fill({ cpu }: Device, { address }: { readonly address: number }, length
   }
 }
 
-/** The send place of queue pair `index`. */
 export function sendSge({ mr, placeBytes }: TestBuffer, index: number, bytes: number): Sge {
   return sge(mr, 2 * index * placeBytes, bytes);
 }
@@ -80,7 +74,6 @@ export function recvSge({ mr, placeBytes }: TestBuffer, index: number, bytes: nu
   return sge(mr, (2 * index + 1) * placeBytes, bytes);
 }
 
-/** The receive place as the peer addresses it. */
 export function recvPlace(buffer: TestBuffer, index: number): RemotePlace {
   return { va: recvSge(buffer, index, 0).address, rkey: buffer.mr.rkey };
 }

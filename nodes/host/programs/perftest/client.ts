@@ -1,8 +1,3 @@
-/**
- * perftest's client: connects, runs a test for each size, and reports a row for each. `terms.ts`
- * has the tests, `job.ts` the options, `server.ts` the other end.
- */
-
 import { PERFTEST_OPERATION } from "../../../../fabric/inspection.ts";
 import { createCq } from "../../verbs/create_cq.ts";
 import { must, ProgramError } from "../../verbs/device.ts";
@@ -44,19 +39,17 @@ export type PerftestRow =
     | (
       & { readonly measures: "latency" }
       & LatencyFigures
-      /** In ps, in the order of the messages; only on request. */
+      /** Latencies in ps, in the order of messages; on request. */
       & { readonly samplesPs?: readonly number[] }
     )
     | ({ readonly measures: "latency-rate" } & LatencyRate)
     | (
       & { readonly measures: "bandwidth" }
       & BandwidthFigures
-      /** The ends of a bidirectional test, whose row has their sum. */
       & { readonly local?: BandwidthFigures; readonly remote?: BandwidthFigures }
     )
   );
 
-/** The settings in perftest's header: effective values. */
 export interface PerftestSettings {
   readonly connection: ConnectionType;
   readonly qps: number;
@@ -73,18 +66,16 @@ export interface PerftestSettings {
   readonly isTimed: boolean;
 }
 
-/** The program's `result`. */
 export interface PerftestResult {
   readonly program: "perftest";
   readonly status: "done" | "failed";
   readonly error?: string;
   readonly test: PerftestName;
-  /** The client's card, unless it is its host's first one: `rackmesh1`. */
+  /** The client's card, unless it is its host's first: `rackmesh1`. */
   readonly device?: string;
   readonly pathMtu: number;
   readonly settings: PerftestSettings;
   readonly rows: readonly PerftestRow[];
-  /** The two ends of each queue pair, of the last size. */
   readonly ends: {
     readonly local: readonly PerftestEnd[];
     readonly remote: readonly PerftestEnd[];
@@ -101,7 +92,7 @@ export interface PerftestEnd {
   readonly va: number;
 }
 
-/** Added to the timeout for outstanding messages, in ps a byte: cables have at least 1 Gb/s. */
+/** Added to the timeout, in ps a byte: cables have at least 1 Gb/s. */
 const BYTE_PS = 8_000;
 
 /**
@@ -122,9 +113,9 @@ export function* perftest({ cpu, device, options }: ProgramContext): Steps<void>
     const buffer = must(
       yield* makeBuffer(device, { bytes, count: qps, memory: "dram", report: bidirectional }),
     );
-    // The card gets the consumer index of a small queue more often.
+    // The card gets a small queue's consumer index more often.
     const sendRoom = depth * qps + RX_DEPTH, recvRoom = rxDepth * qps + RX_DEPTH;
-    // A bidirectional test waits for sends and receives at once.
+    // Sends and receives are awaited together.
     const sendCq = must(
       yield* createCq(device, { entries: bidirectional ? sendRoom + recvRoom : sendRoom }),
     );
@@ -208,7 +199,6 @@ function* measure(
   return { ...row, ...sumOfEnds(own, figures), local: own, remote: figures };
 }
 
-/** Waits for the server's figures at its end; takes its SENDs until then. */
 function* peerFigures({ cpu }: CmDevice, stream: Stream) {
   const { buffer, idlePs } = stream;
   const mark = buffer.reportAddress + FIGURES_BYTES - 1;

@@ -1,4 +1,3 @@
-/** A client's queue pairs: connects and ends them one by one. */
 import { PS_PER_US } from "../../../../fabric/base/time.ts";
 import { type Connection, disconnect, refused, RETRY } from "../../cm/connection.ts";
 import { connect } from "../../cm/connect.ts";
@@ -20,7 +19,7 @@ import {
   type TestTerms,
 } from "./terms.ts";
 
-/** Timeout without completions, in ps of virtual time. */
+/** Time-out without completions, ps of virtual time. */
 export const IDLE_PS = 100_000 * PS_PER_US;
 const ATTEMPTS = 10, PAUSE_PS = 200 * PS_PER_US;
 
@@ -30,7 +29,6 @@ export interface ClientLane extends Lane {
   readonly udPsn: number;
 }
 
-/** A client in the test of one size. */
 export interface Begun {
   readonly job: Job;
   readonly bytes: number;
@@ -40,13 +38,9 @@ export interface Begun {
   readonly lanes: ClientLane[];
 }
 
-/**
- * Queue pairs of a connection whose test runs on a UD queue pair: both ends only read its private
- * data.
- */
+/** A connection beside UD queue pairs has only its private data read. */
 const ASIDE = { maxSendWr: 2, maxRecvWr: 2 } as const;
 
-/** The common options of the two ends' connections. */
 export function connectionOptions(
   { test, connection, bidirectional, depth, rxDepth, inlineBytes, ...terms }: TestTerms,
 ) {
@@ -62,13 +56,13 @@ export function connectionOptions(
     maxSendWr: Math.max(2, depth),
     maxRecvWr: rxDepth,
     maxInlineData: inlineBytes,
-    // Q-01: WRITEs and READs go both ways without a receive.
+    // Q-01: WRITEs and READs take no receive.
     ...(bidirectional && PERFTEST[test].verb !== "send" && { oneSided: true }),
   } as const;
   return { ...common, qp };
 }
 
-/** Connects a queue pair; retries while the host or its server is booting. */
+/** Retries while the host or its server is booting. */
 export function* openLane(
   device: CmDevice,
   { job, bytes, buffer, sendCq, recvCq }: Begun,
@@ -120,7 +114,6 @@ export function* openLane(
   }
 }
 
-/** Ends a connection, and destroys its objects. */
 export function* closeLane(
   { connection, qp, ud }: Pick<ClientLane, "connection" | "qp" | "ud">,
 ): Steps<void> {

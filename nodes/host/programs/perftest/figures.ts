@@ -1,9 +1,9 @@
-/** Computes perftest's figures from times. Pure. */
+/** perftest's figures, from times. */
 import { PS_PER_S, type Time } from "../../../../fabric/base/time.ts";
 import type { Sampled } from "./sampling.ts";
 import type { StreamTimes } from "./stream.ts";
 
-/** A line of a latency test, in ps. */
+/** Times in ps. */
 export interface LatencyFigures {
   readonly minPs: number;
   readonly maxPs: number;
@@ -14,13 +14,12 @@ export interface LatencyFigures {
   readonly p999Ps: number;
 }
 
-/** perftest excludes this many longest samples, except from `t_max`, the shorter of the two. */
+/** Longest samples excluded, except from `t_max`, the shorter of the two. */
 const LATENCY_TAIL = 2;
 
 /**
- * Latencies between consecutive posts, as in perftest: n posts give n − 1 of them. Each figure is
- * the sample at the same index as in perftest's `print_report_lat`; only the standard deviation
- * differs, as perftest's drops fractions of a microsecond.
+ * Between consecutive posts: n posts give n − 1. Each figure is the sample at perftest's index (`print_report_lat`);
+ * only the standard deviation differs, as perftest's drops fractions of a microsecond.
  * @param posts in ps; at least two. With no more samples than the tail, none is excluded.
  * @param trips one-way trips per sample: 2 in a ping-pong, of which half is reported.
  */
@@ -43,10 +42,9 @@ export function latencyFigures(posts: readonly Time[], trips: 1 | 2): LatencyFig
   };
 }
 
-/** A line of a latency test by time. */
 export interface LatencyRate {
   readonly averagePs: number;
-  /** Round trips; for READs and atomics, messages. */
+  /** Round trips; of READs and atomics, messages. */
   readonly transactionsPerSecond: number;
 }
 
@@ -55,26 +53,24 @@ export function latencyRate({ count, ps }: Sampled, trips: 1 | 2): LatencyRate {
   return { averagePs: ps / trips / count, transactionsPerSecond: count / (ps / PS_PER_S) };
 }
 
-/** Latencies in ps in the order of the messages, as {@link latencyFigures} sorts them. */
+/** Latencies in ps, in the order of the messages. */
 export function latencySamples(posts: readonly Time[], trips: 1 | 2): number[] {
   return posts.slice(1).map((post, i) => (post - posts[i]!) / trips);
 }
 
-/** A line of a bandwidth test. */
 export interface BandwidthFigures {
-  /** The best rate over any range of messages in bytes/s; null for too many messages. */
+  /** The best rate over any range of messages; null for too many. */
   readonly peakBytesPerSecond: number | null;
   readonly averageBytesPerSecond: number;
   readonly messagesPerSecond: number;
 }
 
-/** The peak compares all pairs of messages: not computed beyond this number. */
+/** The peak compares all pairs of messages, so there is none beyond. */
 const PEAK_MESSAGES_MAX = 20_000;
 
 /**
- * Average: everything between the first post and the last completion. Peak: the minimum time per
- * message over all ranges from a post to a later completion.
- * @param times one entry per message, at least one.
+ * Average: from the first post to the last completion. Peak: the least time per message over all ranges from a post to
+ * a later completion. @param times one entry per message, at least one.
  */
 export function bandwidthFigures(
   times: StreamTimes,
@@ -93,14 +89,12 @@ export function bandwidthFigures(
   };
 }
 
-/** The figures of a test by time, which has no peak. */
 export function sampledBandwidth({ count, ps }: Sampled, bytes: number): BandwidthFigures {
   const messagesPerSecond = count / (ps / PS_PER_S);
   const averageBytesPerSecond = bytes * messagesPerSecond;
   return { peakBytesPerSecond: null, averageBytesPerSecond, messagesPerSecond };
 }
 
-/** The sum of both ends of a bidirectional test, as perftest prints it. */
 export function sumOfEnds(one: BandwidthFigures, other: BandwidthFigures): BandwidthFigures {
   const [peak, otherPeak] = [one.peakBytesPerSecond, other.peakBytesPerSecond];
   return {
@@ -110,10 +104,9 @@ export function sumOfEnds(one: BandwidthFigures, other: BandwidthFigures): Bandw
   };
 }
 
-/** Bytes of {@link encodeFigures}; the last one is not 0. */
 export const FIGURES_BYTES = 33;
 
-/** The figures for the other end: doubles in order of the fields, messages, a mark. */
+/** Doubles in order of the fields, messages, a mark that is not 0. */
 export function encodeFigures(
   figures: BandwidthFigures,
   messages: number,

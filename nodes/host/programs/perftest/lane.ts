@@ -1,4 +1,3 @@
-/** One queue pair of a test, at either end: its requests and its receives. */
 import type { Time } from "../../../../fabric/base/time.ts";
 import { GRH_BYTES, IBV_SEND_INLINE, type SendFlags } from "../../verbs/flags.ts";
 import { createAh } from "../../verbs/address_handle.ts";
@@ -10,17 +9,13 @@ import type { Cq, Qp, SendRequest, UdDestination, WorkCompletion } from "../../v
 import { recvSge, sendSge, type TestBuffer } from "./buffer.ts";
 import { PERFTEST, type RemotePlace, type TestTerms, UD_Q_KEY } from "./terms.ts";
 
-/** A queue pair, and the place at the other end. */
 export interface Lane {
   readonly qp: Qp;
   readonly remote: RemotePlace;
-  /** The number of its place in the buffer. */
   readonly index: number;
-  /** For a UD queue pair: the destination of its sends. */
   readonly ud?: UdDestination;
 }
 
-/** The test of one size, at either end. */
 export interface TestRun extends TestTerms {
   readonly sendCq: Cq;
   readonly buffer: TestBuffer;
@@ -28,7 +23,7 @@ export interface TestRun extends TestTerms {
   readonly idlePs: Time;
 }
 
-/** A message of the test. By perftest's rule either all messages are inline or none. */
+/** Either all messages are inline, or none (perftest). */
 export function requestOf(
   run: TestRun,
   lane: Lane,
@@ -52,7 +47,7 @@ export function requestOf(
   }
 }
 
-/** The buffer of a receive: a UD message has 40 B in front of it. */
+/** A UD message has 40 B in front. */
 export function receivePlace(
   buffer: TestBuffer,
   index: number,
@@ -61,7 +56,7 @@ export function receivePlace(
   return recvSge(buffer, index, bytes + (connection === "UD" ? GRH_BYTES : 0));
 }
 
-/** Receives that an end of a SEND test posts before the peer can send. */
+/** Posts receives of a SEND test before the peer can send. */
 export function* postFirstRecvs(
   qp: Qp,
   { buffer, index, terms }: {
@@ -74,7 +69,6 @@ export function* postFirstRecvs(
   must(yield* postRecv(qp, Array.from({ length: terms.rxDepth }, (_, wrId) => ({ wrId, sges }))));
 }
 
-/** A UD queue pair that can send, with the first PSN of its sends. */
 export function* openUdQp(
   buffer: TestBuffer,
   { terms, sendCq, recvCq }: {
@@ -100,7 +94,6 @@ export function* openUdQp(
   return { qp, psn };
 }
 
-/** The destination of a UD queue pair's sends. */
 export function udDestination(
   { pd }: TestBuffer,
   peer: { readonly address: number; readonly qpn: number },

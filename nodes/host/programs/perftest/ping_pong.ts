@@ -1,8 +1,7 @@
 /**
- * The latency loops. In a ping-pong both ends run the same loop; the client sends first, and each
- * end polls its send's completion before the peer's message, as perftest does. An end
- * detects a WRITE by its last byte, like perftest, as the bytes of one WRITE become visible in
- * order.
+ * Both ends of a ping-pong run one loop; the client sends first, and each end polls its send's
+ * completion before the peer's message, as in perftest. A WRITE is detected by its last byte, as
+ * there, too: its bytes become visible in order.
  */
 import { PS_PER_US, type Time } from "../../../../fabric/base/time.ts";
 import { type Connection, disconnecting, isDisconnected } from "../../cm/connection.ts";
@@ -24,23 +23,20 @@ import {
 import { type Sampled, samplesOf, Sampling } from "./sampling.ts";
 import { PERFTEST } from "./terms.ts";
 
-/** One queue pair of a latency test, at either end. */
 export interface LatencyEnd extends TestRun, Lane {
   readonly recvCq: Cq;
   /** Called before each post, for the client's clock. */
   readonly onPost?: (now: Time) => void;
-  /** The server's: its end is the end of a test by time. */
+  /** At the server: the end of this connection ends a test by time. */
   readonly client?: Connection;
 }
 
-/** How often an end that watches its memory checks whether the connection is up. */
 const LOOK_PS = 1000 * PS_PER_US;
 
 /**
- * The loop of one end: returns when all messages have gone both ways, or the time is over.
- * @returns the counts of the client of a test by time.
- * @throws ProgramError where a message fails or is missing, and at the server of a test by time at
- * its end.
+ * Returns when all messages have gone both ways, or the time is over.
+ * @returns the client's counts of a test by time.
+ * @throws ProgramError where a message fails or is missing, and at the server of a test by time at its end.
  */
 export function* runLatency(
   end: LatencyEnd,
@@ -63,7 +59,6 @@ export function* runLatency(
   return sampling && samplesOf(sampling);
 }
 
-/** A byte that differs from the previous message's. */
 function markOf(i: number): number {
   return i & 0xff;
 }
@@ -110,7 +105,7 @@ function* takeOne(end: LatencyEnd, cq: Cq) {
       assertStands(end);
       throw nothingCame(cpu, idlePs);
     }
-    // A completion of an earlier test, whose client has died.
+    // The completion is of an earlier test, whose client has died.
     if (completion.qpNum !== qp.qpn) continue;
     mustSucceed(completion);
     return completion;

@@ -1,19 +1,18 @@
-/** Counts a test by time (`-D`) between the two margins. Pure. */
+/** A test by time (`-D`), between the two margins. */
 import type { Time } from "../../../../fabric/base/time.ts";
 import { ProgramError } from "../../verbs/device.ts";
 import type { Duration } from "./terms.ts";
 
-/** The number of finished messages, and their time. */
 export interface Sampled {
   readonly count: number;
   readonly ps: Time;
 }
 
 /**
- * The course of a test by time, as by perftest's alarms: margin, samples, margin. Completions come
- * in batches (`-Q`), of which a short test would count one too many. So the samples begin and end
- * with a batch: those of the first one are not counted, and the time is from the first to the last.
- * perftest divides by the whole time, which is equivalent for its tests of seconds.
+ * Margin, samples, margin, as by perftest's alarms. Completions come in batches (`-Q`), of which a
+ * short test would count one too many: samples begin and end with a batch, the first is not
+ * counted, and the time is from the first to the last. perftest divides by the whole time, which is
+ * equivalent for its tests of seconds.
  */
 export class Sampling {
   readonly #from: Time;
@@ -40,7 +39,7 @@ export class Sampling {
     return now >= this.#end;
   }
 
-  /** Undefined where the time was too short for two batches. */
+  /** @returns undefined where the time is too short for two batches. */
   get sampled(): Sampled | undefined {
     if (this.#count === 0) return undefined;
     return { count: this.#count, ps: this.#last - this.#first! };

@@ -1,6 +1,6 @@
 /**
- * perftest's server: serves the clients of other hosts, one test after the other. It is active only
- * in a ping-pong, and where SENDs need receives.
+ * perftest's server, one test after the other. It is active only in a ping-pong, and where SENDs
+ * need receives.
  */
 import type { CmDevice } from "../../cm/gsi.ts";
 import { type Connection, isDisconnected, refused } from "../../cm/connection.ts";
@@ -52,17 +52,13 @@ interface Server {
   readonly device: CmDevice;
   readonly listener: Listener;
   readonly sendCq: Cq;
-  /** For streams of SENDs, also of several clients at once. */
   readonly recvCq: Cq;
-  /** For the current ping-pong: one runs at a time. */
   readonly pingPongCq: Cq;
-  /** For sends and receives of the current bidirectional test: one runs at a time. */
   duplex: { readonly cq: Cq; room: number } | undefined;
   /** Free entries of {@link recvCq}. */
   room: number;
-  /** The largest buffer so far of each kind of memory: it is never freed. */
+  /** The largest buffer of each kind, which is never freed. */
   readonly buffers: Map<Memory, TestBuffer & { readonly count: number }>;
-  /** By the numbers of their queue pairs, and by the ends of their connections. */
   readonly sessions: Map<number, Session>;
   readonly byEndpoint: Map<Connection["endpoint"], Session>;
 }
@@ -72,7 +68,7 @@ interface Session {
   readonly connection: Connection;
   readonly terms: PerftestTerms;
   readonly buffer: TestBuffer;
-  /** Whether the client's RTU has arrived: from then on the client takes messages. */
+  /** The client's RTU has come: it takes messages. */
   isEstablished: boolean;
 }
 
@@ -89,7 +85,6 @@ export function* perftestServer({ device }: ProgramContext): Steps<void> {
   }
 }
 
-/** Undefined where the RNIC has failed: a reset event follows. */
 function* startServer(device: CmDevice, listener: Listener): Steps<Server | undefined> {
   const cqs: Cq[] = [];
   for (const entries of [2 * RX_DEPTH, RX_DEPTH, 2 * RX_DEPTH]) {
@@ -108,7 +103,6 @@ function* startServer(device: CmDevice, listener: Listener): Steps<Server | unde
   };
 }
 
-/** Refuses requests until the RNIC is back. */
 function* awaitReset({ cpu }: CmDevice, listener: Listener): Steps<void> {
   for (;;) {
     for (let event = nextEvent(listener); event; event = nextEvent(listener)) {
@@ -119,7 +113,6 @@ function* awaitReset({ cpu }: CmDevice, listener: Listener): Steps<void> {
   }
 }
 
-/** Serves until the RNIC has failed and is back. */
 function* serve(server: Server): Steps<void> {
   for (;;) {
     const completions = yield* waitCompletion(server.recvCq, { also: listening(server.listener) });
@@ -183,7 +176,6 @@ function* take(server: Server, request: ConnectRequest): Steps<void> {
   yield* endWithClient(runLatency(end, "server"));
 }
 
-/** Runs a client's part; if the client is gone or fails, the server continues. */
 function* endWithClient(part: Steps<unknown>): Steps<void> {
   try {
     yield* part;
@@ -192,7 +184,7 @@ function* endWithClient(part: Steps<unknown>): Steps<void> {
   }
 }
 
-/** With the last of a client's queue pairs a bidirectional test begins. */
+/** The last of a client's queue pairs begins a bidirectional test. */
 function* establish(server: Server, endpoint: Connection["endpoint"]): Steps<void> {
   const session = server.byEndpoint.get(endpoint);
   if (session === undefined) return;
@@ -203,7 +195,7 @@ function* establish(server: Server, endpoint: Connection["endpoint"]): Steps<voi
     each.connection.peer.host === peer.host && each.terms.bidirectional &&
     each.terms.reportVa === reportVa
   );
-  // Queue pairs of a client that has died midway have the same indices as later ones.
+  // A client that died midway had the same indices.
   const latest = new Map(own.map((each) => [each.lane.index, each]));
   const sessions = [...latest.values()];
   if (sessions.length !== qps || !sessions.every(({ isEstablished }) => isEstablished)) return;
@@ -224,9 +216,7 @@ function* queuesFor(
   return { sendCq, recvCq: pingPong ? pingPongCq : recvCq };
 }
 
-/**
- * A queue with room for another queue pair, besides the completions left by clients that have died.
- */
+/** Room for another queue pair, besides completions of dead clients. */
 function* duplexCq(
   server: Server,
   { qps, each }: { readonly qps: number; readonly each: number },
@@ -251,7 +241,6 @@ function manner({ device }: Server) {
   return { mode: device.state.completion, idlePs: IDLE_PS };
 }
 
-/** Sends like the client, and writes it the figures. */
 function* runDuplex(server: Server, sessions: readonly Session[]): Steps<void> {
   const { connection, terms, buffer, lane: { qp: { sendCq }, index } } = sessions.at(-1)!;
   const { cpu } = server.device;
@@ -266,7 +255,7 @@ function* runDuplex(server: Server, sessions: readonly Session[]): Steps<void> {
   const messages = isTimed ? ended.count : iterations * lanes.length;
   const place = sendSge(buffer, index, FIGURES_BYTES);
   cpu.store(place.address, encodeFigures(figures, messages));
-  // For UD queue pairs the connection beside them writes.
+  // The connection beside UD queue pairs writes.
   must(
     yield* postSend(connection.qp, {
       opcode: "write",

@@ -1,8 +1,4 @@
-/**
- * The bandwidth loop: keeps every queue pair at its depth, requests a completion every `-Q`
- * messages, and records the times of posts and completions for the two figures. In a bidirectional
- * test both ends run it.
- */
+/** The bandwidth loop: every queue pair at its depth, a completion every `-Q` messages. */
 import { PS_PER_US } from "../../../../fabric/base/time.ts";
 import { IBV_SEND_SIGNALED } from "../../verbs/flags.ts";
 import { waitCompletion } from "../../verbs/completion_queue.ts";
@@ -26,26 +22,22 @@ export interface Stream extends TestRun {
   readonly onProgress: (completed: number) => void;
 }
 
-/** When each message was posted and when its completion was polled, in ps, each in order. */
 export interface StreamTimes {
   readonly posted: Float64Array;
   readonly completed: Float64Array;
 }
 
 interface StreamLane extends Lane {
-  /** The lane's place among all lanes, in whose order they post. */
   readonly place: number;
   posted: number;
   completed: number;
-  /** Number of posted messages up to the last one with a completion. */
   signaled: number;
 }
 
-/** How often an end that only receives checks whether the test is over. */
 const LOOK_PS = 20 * PS_PER_US;
 
 /**
- * @returns the times of all messages, or the counts of a test by time.
+ * @returns times of all messages, or counts of a test by time.
  * @throws ProgramError where a message fails, or after a timeout without completions.
  */
 export function* runStream(cpu: Cpu, stream: Stream): Steps<StreamTimes | Sampled> {
@@ -57,7 +49,7 @@ export function* runStream(cpu: Cpu, stream: Stream): Steps<StreamTimes | Sample
     return { ...lane, place, posted: 0, completed: 0, signaled: 0 };
   });
   const byQpn = new Map(lanes.map((lane) => [lane.qp.qpn, lane]));
-  // In a test by time the other end's messages are taken until it is over: `takeUntil`.
+  // `takeUntil` takes the other end's messages in a test by time.
   const expected = receives(stream) && duration === undefined ? total : 0;
   let posted = 0, signaled = 0, completed = 0, received = 0;
   const mayPost = (lane: StreamLane) => {
@@ -88,7 +80,7 @@ export function* runStream(cpu: Cpu, stream: Stream): Steps<StreamTimes | Sample
     }
     for (const completion of completions) {
       const lane = byQpn.get(completion.qpNum);
-      // A completion of an earlier test, whose client has died.
+      // The completion is of an earlier test, whose client has died.
       if (lane === undefined) continue;
       mustSucceed(completion);
       if (isReceive(completion)) {
@@ -109,10 +101,7 @@ export function* runStream(cpu: Cpu, stream: Stream): Steps<StreamTimes | Sample
   return sampling ? samplesOf(sampling) : times;
 }
 
-/**
- * Replenishes the receives that the peer's messages take, until `isOver`; there are no other
- * completions.
- */
+/** Replenishes receives until `isOver`; there are no other completions. */
 export function* takeUntil(stream: Stream, isOver: () => boolean): Steps<void> {
   const { sendCq, mode, idlePs, lanes } = stream;
   const { cpu } = sendCq.device;
@@ -124,7 +113,7 @@ export function* takeUntil(stream: Stream, isOver: () => boolean): Steps<void> {
     }
     for (const each of yield* waitCompletion(sendCq, { mode, deadline: cpu.now + LOOK_PS })) {
       const lane = byQpn.get(each.qpNum);
-      // Receives that the end of the connection flushes are no failure of the test.
+      // They are flushed at the connection's end, which is no failure of the test.
       if (lane === undefined || !isReceive(each) || each.status !== "SUCCESS") continue;
       yield* receiveAgain(stream, lane, each);
     }
@@ -141,7 +130,6 @@ function* receiveAgain(stream: Stream, lane: Lane, { wrId }: WorkCompletion): St
   );
 }
 
-/** The next requests, for one doorbell; a completion returns the number of finished messages. */
 function listOf(stream: Stream, lane: StreamLane): SendRequest[] {
   const { iterations, postList, cqModeration, duration } = stream;
   return Array.from({ length: postList }, () => {

@@ -1,6 +1,5 @@
 /**
- * The agreement of the two ends of a perftest: the tests, as a table, and the terms in the private
- * data of the connection's request and response. Names, defaults and meanings are perftest's
+ * perftest's tests, and the terms in private data. Names, defaults and meanings are perftest's
  * (linux-rdma/perftest: `perftest_parameters.h`).
  */
 import type { Time } from "../../../../fabric/base/time.ts";
@@ -18,25 +17,29 @@ export const PERFTESTS = [
 ] as const;
 export type PerftestName = typeof PERFTESTS[number];
 
-/** The transport service of the queue pairs (`-c`). */
+/** `-c`. */
 export const CONNECTIONS = ["RC", "UC", "UD"] as const;
 export type ConnectionType = typeof CONNECTIONS[number];
 
 export interface PerftestKind {
-  /** The verb in perftest's titles: `RDMA_Write`. */
   readonly title: string;
   readonly measures: "latency" | "bandwidth";
   readonly verb: Extract<WqeOpcode, "write" | "read" | "send"> | "atomic";
-  /** The peer answers each message with one of its own; half of the round trip is reported. */
+  /** Half of the round trip is reported. */
   readonly pingPong: boolean;
-  /** Default of the largest message inlined in the WQE. */
   readonly inlineBytes: number;
-  /** Defaults: bytes of a message, outstanding messages, and iterations. */
   readonly bytes: number;
   readonly depth: number;
   readonly iterations: number;
   readonly connections: readonly ConnectionType[];
+  /** The one size of a message; undefined: any. */
+  readonly onlyBytes: number | undefined;
+  readonly qpsMost: number;
+  readonly iterationsLeast: number;
 }
+
+/** Maximum number of queue pairs of a client (`MAX_QP_NUM`). */
+export const QPS_MAX = 16_384;
 
 const LATENCY = {
   measures: "latency",
@@ -45,6 +48,9 @@ const LATENCY = {
   bytes: 2,
   depth: 1,
   iterations: 1000,
+  onlyBytes: undefined,
+  qpsMost: 1,
+  iterationsLeast: 2,
 } as const;
 const PING_PONG = { ...LATENCY, pingPong: true, inlineBytes: 220 } as const;
 const BANDWIDTH = {
@@ -54,11 +60,20 @@ const BANDWIDTH = {
   bytes: 65_536,
   depth: 128,
   iterations: 1000,
+  onlyBytes: undefined,
+  qpsMost: QPS_MAX,
+  iterationsLeast: 1,
 } as const;
 const WRITE = { title: "RDMA_Write", verb: "write", connections: ["RC", "UC"] } as const;
 const READ = { title: "RDMA_Read", verb: "read", connections: ["RC"] } as const;
 const SEND = { title: "Send", verb: "send", connections: CONNECTIONS } as const;
-const ATOMIC = { title: "Atomic", verb: "atomic", bytes: 8, connections: ["RC"] } as const;
+const ATOMIC = {
+  title: "Atomic",
+  verb: "atomic",
+  bytes: 8,
+  onlyBytes: 8,
+  connections: ["RC"],
+} as const;
 
 export const PERFTEST: Readonly<Record<PerftestName, PerftestKind>> = {
   ib_write_lat: { ...PING_PONG, ...WRITE },
@@ -72,33 +87,31 @@ export const PERFTEST: Readonly<Record<PerftestName, PerftestKind>> = {
 };
 
 export const SERVICE = "perftest";
-/** Posted receives at an end of a SEND test (perftest's default rx-depth). */
+/** perftest's default rx-depth, of a SEND test. */
 export const RX_DEPTH = 512;
-/** Messages per completion in a bandwidth test of perftest. */
 export const CQ_MODERATION = 100;
-/** Larger messages complete one by one, unless `-Q` or `-a` says otherwise (`MSG_SIZE_CQ_MOD_LIMIT`). */
+/**
+ * Larger messages complete one by one, unless `-Q` or `-a` says otherwise
+ * (`MSG_SIZE_CQ_MOD_LIMIT`).
+ */
 export const MODERATED_BYTES_MAX = 8192;
-/** Maximum number of queue pairs of a client (`MAX_QP_NUM`). */
-export const QPS_MAX = 16_384;
 /** Most messages of a test, and most outstanding on a queue pair. */
 export const ITERATIONS_MAX = 10_000_000, DEPTH_MAX = 8192;
-/** Maximum message size, with and without `-a`. */
+/** perftest's limits, with and without `-a`. */
 export const BYTES_MAX = 8 * 2 ** 20;
 /** perftest's Q_Key of UD queue pairs. */
 export const UD_Q_KEY = 0x1111_1111;
-/** Memory of the server's buffer. */
 export const MEMORIES = ["dram", "scm"] as const;
 export type Memory = typeof MEMORIES[number];
 export const ATOMICS = ["fetch-add", "compare-swap"] as const;
 export type Atomic = typeof ATOMICS[number];
 
-/** Of `-D`: the duration of the test, and of the uncounted margins at both ends. */
+/** `-D`: the test, and uncounted margins at both ends. */
 export interface Duration {
   readonly ps: Time;
   readonly marginPs: Time;
 }
 
-/** The common terms of both ends of a test. */
 export interface TestTerms {
   readonly test: PerftestName;
   readonly connection: ConnectionType;
@@ -106,7 +119,6 @@ export interface TestTerms {
   /** Messages per queue pair; ignored with a duration. */
   readonly iterations: number;
   readonly duration: Duration | undefined;
-  /** The server sends like the client, at the same time. */
   readonly bidirectional: boolean;
   readonly atomic: Atomic;
   readonly depth: number;
@@ -114,7 +126,6 @@ export interface TestTerms {
   readonly postList: number;
   readonly cqModeration: number;
   readonly inlineBytes: number;
-  /** READs and atomics outstanding on a queue pair. */
   readonly outstanding: number;
   readonly trafficClass: number;
   readonly hopLimit: number;
@@ -123,17 +134,14 @@ export interface TestTerms {
   readonly retryCount: number;
 }
 
-/** The client's terms, sent with each connection. */
 export interface PerftestTerms extends TestTerms {
   readonly memory: Memory;
-  /** Index of this queue pair among the client's: each has its own place. */
   readonly index: number;
   readonly qps: number;
-  /** The target of the server's writes. */
   readonly place: RemotePlace;
-  /** The place of the server's figures after a bidirectional test, under the same key. */
+  /** The address of the server's figures, under the same key. */
   readonly reportVa: number;
-  /** The client's UD queue pair; 0 for another type, which the connection names. */
+  /** 0 where the connection has no UD queue pair. */
   readonly udQpn: number;
 }
 
@@ -142,7 +150,6 @@ export interface RemotePlace {
   readonly rkey: number;
 }
 
-/** Fields of the terms in the order of their bytes, with their widths. */
 const FIELDS = [
   ["test", 1],
   ["memory", 1],
@@ -173,7 +180,7 @@ type Field = typeof FIELDS[number][0];
 const TERMS_BYTES = FIELDS.reduce((sum, [, bytes]) => sum + bytes, 0);
 const FLAG = { bidirectional: 1, compareSwap: 2 } as const;
 
-/** The bytes of the terms; at most 88 fit a request. */
+/** At most 88 bytes fit a request. */
 export function encodePerftestTerms(terms: PerftestTerms): Uint8Array<ArrayBuffer> {
   const { duration, place } = terms;
   const values: Readonly<Record<Field, number>> = {
@@ -201,7 +208,6 @@ export function encodePerftestTerms(terms: PerftestTerms): Uint8Array<ArrayBuffe
   return bytes;
 }
 
-/** The terms; undefined for invalid bytes. */
 export function decodePerftestTerms(bytes: Uint8Array): PerftestTerms | undefined {
   if (bytes.length < TERMS_BYTES) return undefined;
   let at = 0;
@@ -232,10 +238,8 @@ export function decodePerftestTerms(bytes: Uint8Array): PerftestTerms | undefine
 
 const PLACE_BYTES = 12, ANSWER_BYTES = PLACE_BYTES + 8;
 
-/** The server's part of the terms. */
 export interface PerftestAnswer {
   readonly place: RemotePlace;
-  /** The server's UD queue pair and the first PSN that it sends; 0 for another type. */
   readonly udQpn: number;
   readonly udPsn: number;
 }
@@ -249,7 +253,6 @@ export function encodeAnswer({ place, udQpn, udPsn }: PerftestAnswer): Uint8Arra
   return bytes;
 }
 
-/** The answer; undefined for invalid bytes. */
 export function decodeAnswer(bytes: Uint8Array): PerftestAnswer | undefined {
   const place = decodePlace(bytes);
   if (place === undefined || bytes.length < ANSWER_BYTES) return undefined;
@@ -274,12 +277,12 @@ export function decodePlace(bytes: Uint8Array): RemotePlace | undefined {
 
 const REASON_CHARACTERS = 80;
 
-/** The reason of a server's rejection, in the private data of its REJ, in ASCII. */
+/** A server's reason for a rejection is in its REJ's private data, in ASCII. */
 export function encodeReason(text: string): Uint8Array<ArrayBuffer> {
   return new TextEncoder().encode(text.slice(0, REASON_CHARACTERS));
 }
 
-/** The reason; "" without one. The rest of the bytes is padding. */
+/** @returns "" without a reason; the rest is padding. */
 export function decodeReason(bytes: Uint8Array): string {
   return new TextDecoder().decode(bytes).replace(/\0[^]*$/, "");
 }

@@ -1,4 +1,3 @@
-/** Reads an object of another host's SCM by READs, and reports its bytes. */
 import { IBV_ACCESS_LOCAL_WRITE, IBV_SEND_SIGNALED } from "../../verbs/flags.ts";
 import { sge } from "../../verbs/post.ts";
 import type { Steps } from "../../cpu/program.ts";
@@ -45,9 +44,8 @@ type Get = ReturnType<typeof createGet>;
 
 /**
  * The program. Options: `from`, `name` of the object, `size` of a message (4096), `depth` (16),
- * `partial` (false: an incomplete object is refused), `completion`, `attempts`, `pauseUs`, `idleUs` as in
- * `put`. Reports `output` (path, bytes: the path is
- * the object's name) and `result`.
+ * `partial` (false: an incomplete object is refused), `completion`, `attempts`, `pauseUs`, `idleUs`
+ * as in `put`. Reports `output` (path, bytes: the path is the object's name) and `result`.
  */
 export function* get(context: ProgramContext): Steps<void> {
   const { cpu, options } = context;
@@ -80,7 +78,6 @@ export function* get(context: ProgramContext): Steps<void> {
   });
 }
 
-/** Options of {@link fetchObject}: the program's options under the client's names. */
 export interface FetchOptions extends Omit<ClientOptions, "to" | "terms"> {
   readonly from: string;
   readonly name: string;
@@ -88,7 +85,7 @@ export interface FetchOptions extends Omit<ClientOptions, "to" | "terms"> {
   readonly depth: number;
 }
 
-/** All bytes of another host's object. Frees all its resources. */
+/** Frees all its resources. */
 export function* fetchObject(
   device: CmDevice,
   options: FetchOptions,
@@ -136,7 +133,6 @@ function readRequest(job: Get, index: number): SendRequest {
   };
 }
 
-/** Reads all messages with `depth` outstanding. @returns the reason of an early end. */
 function* transfer(job: Get): Steps<Failure | undefined> {
   const { client, count, messageBytes, slots } = job;
   const { cpu } = client.device;

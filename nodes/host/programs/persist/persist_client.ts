@@ -1,6 +1,6 @@
 /**
- * A requester's connection to a host's `persistd`: terms and policy (P-29), receives, and opening
- * objects; and the common main function of its programs: `put`, `append`, `get`, `list`, `remove`.
+ * A requester's connection to a host's `persistd`, with its policy (P-29), and the common main
+ * function of `put`, `append`, `get`, `list`, `remove`.
  */
 import { type AccessFlags, IBV_ACCESS_LOCAL_WRITE } from "../../verbs/flags.ts";
 import { PS_PER_US, type Time } from "../../../../fabric/base/time.ts";
@@ -46,15 +46,13 @@ export interface PersistClient {
   readonly pd: Pd;
   readonly cq: Cq;
   readonly server: ServerTerms;
-  /** The queue pair's policy (P-29); `auto` is resolved. */
+  /** P-29: `auto` is resolved. */
   readonly policy: "persistence" | "reception";
   readonly mode: "poll" | "interrupt";
   readonly idlePs: Time;
   readonly recvMr: Mr;
   readonly recvBytes: number;
-  /** Receive slots that are not posted. */
   readonly freeRecvs: number[];
-  /** Buffer of one request outside the data path. */
   readonly controlMr: Mr;
 }
 
@@ -62,13 +60,12 @@ export interface ClientOptions {
   readonly to: string;
   readonly terms: Terms;
   readonly mode: "poll" | "interrupt";
-  /** Connection attempts, and the wait between them, for a host or service that may be booting. */
+  /** A host or service may be booting: how often to try, and the wait between. */
   readonly attempts: number;
   readonly pausePs: Time;
   readonly idlePs: Time;
 }
 
-/** The waiting options of a program: `completion`, `attempts`, `pauseUs`, `idleUs`. */
 export function waitingOptions(
   { device, options }: Pick<ProgramContext, "device" | "options">,
   idleUs = 50_000,
@@ -85,7 +82,6 @@ export interface Failure {
   readonly error: string;
 }
 
-/** The failure of a completion: its status, and the reason in words, where the card knows it. */
 export function failedCompletion({ status, reason }: WorkCompletion): Failure {
   return { error: reason === undefined ? status : `${status}: ${reason}` };
 }
@@ -96,10 +92,9 @@ export function isFailure<T>(answer: T | Failure): answer is Failure {
 
 const SPARE_RECVS = 4;
 
-/** Refusals of a host or service that may still be booting; other refusals are final. */
+/** The host or service may still be booting; other refusals are final. */
 const WORTH_ANOTHER_TRY: ReadonlySet<Refusal["refused"]> = new Set(["timeout", "no-service"]);
 
-/** Allocates and registers memory for each; frees all where one fails. */
 export function* makeRegions(
   pd: Pd,
   wanted: readonly { readonly bytes: number; readonly access: AccessFlags }[],
@@ -120,19 +115,16 @@ export function* makeRegions(
 }
 
 /**
- * Deregisters regions of {@link makeRegions} and frees their memory. Their queue pairs are
- * destroyed, and the RNIC's last writes have at least reached the host's buffers.
+ * To be called when their queue pairs are destroyed and the RNIC's last writes have reached at
+ * least the host's buffers.
  */
 function* giveBack(regions: readonly Mr[]): Steps<void> {
-  // ENOENT after a failure of the RNIC: the region is gone already.
+  // ENOENT after a failure of the RNIC: the region is gone.
   for (const region of regions) yield* deregMr(region);
   for (const { pd, address } of regions) pd.device.cpu.free({ address });
 }
 
-/**
- * Connects and posts the receives; frees all resources where it fails. The responder's flush
- * mechanism resolves the policy `auto`.
- */
+/** Frees all where it fails. The responder's flush mechanism resolves `auto`. */
 export function* openClient(
   device: CmDevice,
   options: ClientOptions,
@@ -171,7 +163,7 @@ export function* openClient(
     freeRecvs: Array.from({ length: slots }, (_, slot) => slots - 1 - slot),
     controlMr,
   };
-  // One for every answer that may arrive before the program has posted its receive.
+  // Answers may arrive before the program has posted its receive.
   const refusal = yield* postRecvs(client, terms.depth + SPARE_RECVS);
   if (refusal === undefined) return client;
   yield* releaseClient(client, []);
@@ -225,25 +217,23 @@ function* reach(
   }
 }
 
-/**
- * The state of a program's messages, at most `depth` of them outstanding. Arrays are by message.
- */
+/** At most `depth` messages are outstanding. Arrays are by message. */
 export function createWindow(depth: number, count: number) {
   return {
     freeSlots: Array.from({ length: depth }, (_, slot) => depth - 1 - slot),
     postedAt: new Float64Array(count),
     latency: new Float64Array(count).fill(-1),
-    /** Messages whose persistence is reported by PSN (P-28). */
+    /** Persistence is reported by PSN (P-28). */
     byPsn: new Map<number, number>(),
     requests: { write: 0, read: 0, send: 0, flush: 0, recv: 0 },
     next: 0,
     outstanding: 0,
-    /** Duplicate confirmations, and those without an outstanding message: must stay 0 (P-30). */
+    /** Duplicate or unmatched confirmations: 0 by P-30. */
     unexpected: 0,
   };
 }
 
-/** Runs a transfer. @returns its times, the program's CPU time, and the reason of an early end. */
+/** @returns times, CPU time, and the reason of an early end. */
 export function* measured(cpu: Cpu, transfer: Steps<Failure | undefined>): Steps<Measured> {
   const startPs = cpu.now, workPs = cpu.workPs;
   const failure = yield* transfer;
@@ -257,15 +247,12 @@ export interface Measured {
   readonly error: string | undefined;
 }
 
-/** A program's work on a connection; its result always contains `report`. */
 export interface ClientProgram<Job> {
   readonly report: Readonly<Record<string, unknown>>;
   readonly prepare: (client: PersistClient) => Steps<Job | Failure>;
-  /** @returns the program's result. */
   readonly run: (job: Job) => Steps<Record<string, unknown>>;
 }
 
-/** Connects, runs the program, reports its `result` and ends the connection. */
 export function* runClient<Job>(
   { cpu, device }: Pick<ProgramContext, "cpu" | "device">,
   options: ClientOptions,
@@ -275,11 +262,10 @@ export function* runClient<Job>(
   const job = isFailure(client) ? client : yield* prepare(client);
   const result = isFailure(job) ? { ...report, ...outcomeOf(job.error) } : yield* run(job);
   cpu.report("result", result);
-  // The memory of the connection stays allocated until the program ends.
   if (!isFailure(client)) yield* disconnect(client.connection);
 }
 
-/** Posts requests. @returns the reason of a failure. */
+/** @returns the reason of a failure. */
 export function* post(
   { connection }: PersistClient,
   requests: SendRequest | readonly SendRequest[],
@@ -291,7 +277,7 @@ function failureOf(refusal: PostError | undefined): Failure | undefined {
   return refusal && { error: `${refusal.errno}: ${refusal.reason}` };
 }
 
-/** Posts some of the free receives; `wrId` is the slot. @returns the reason of a failure. */
+/** `wrId` is the slot. @returns the reason of a failure. */
 export function* postRecvs(client: PersistClient, count: number): Steps<Failure | undefined> {
   const { recvMr, recvBytes, freeRecvs, connection } = client;
   const requests: RecvRequest[] = freeRecvs.splice(freeRecvs.length - count).map((slot) => {
@@ -300,7 +286,7 @@ export function* postRecvs(client: PersistClient, count: number): Steps<Failure 
   return failureOf(yield* postRecv(connection.qp, requests));
 }
 
-/** The message in a receive; undefined for invalid bytes. */
+/** @returns undefined for an invalid message. */
 export function received(
   client: PersistClient,
   completion: WorkCompletion,
@@ -311,8 +297,7 @@ export function received(
 }
 
 /**
- * Processes the completion of a receive. @returns the program's message to which the answer
- * belongs: by its number, or by the PSN of a persisted write (P-28), which is removed from `byPsn`.
+ * @returns the program's message that is answered: by its number, or by the PSN of a persisted write (P-28), which leaves `byPsn`.
  */
 export function answeredBy(
   client: PersistClient,
@@ -333,7 +318,7 @@ export function isReceive({ opcode }: WorkCompletion): boolean {
   return opcode === "recv" || opcode === "recv-persistence";
 }
 
-/** Waits for completions; a failure after the timeout. */
+/** @returns a failure after the timeout. */
 export function* nextCompletions(client: PersistClient): Steps<WorkCompletion[] | Failure> {
   const { mode, idlePs, device } = client;
   const deadline = device.cpu.now + idlePs;
@@ -342,7 +327,6 @@ export function* nextCompletions(client: PersistClient): Steps<WorkCompletion[] 
   return { error: `Nothing has completed for ${idlePs / PS_PER_US} µs` };
 }
 
-/** Sends a request outside the data path and waits for its answer. */
 export function* ask(
   client: PersistClient,
   message: PersistMessage,
@@ -379,15 +363,13 @@ export function* ask(
 
 export type Region = Extract<PersistMessage, { type: "region" }>;
 
-/** The form of opening an object: for writing `length` bytes, or as it is. */
 interface Opening {
   readonly name: string;
   readonly length?: number;
-  /** Exclusively. */
   readonly alone?: true;
-  /** Beside the old object, until {@link publish}. */
+  /** The object is written beside the old one, until {@link publish}. */
   readonly replaces?: true;
-  /** For reading, even if it is incomplete. */
+  /** For reading: an incomplete object counts, too. */
   readonly partial?: boolean;
 }
 
@@ -402,7 +384,6 @@ export function* openObject(client: PersistClient, object: Opening): Steps<Regio
   return answer.type === "region" ? answer : { error: "protocol" };
 }
 
-/** Makes a fully written replacement the object of its name. */
 export function* publish(
   client: PersistClient,
   { complete }: { readonly complete: boolean },
@@ -412,10 +393,7 @@ export function* publish(
   return answer.type === "publish" ? undefined : { error: "publish: protocol" };
 }
 
-/**
- * Ends the connection and frees all its resources, for a program that connects often.
- * @param regions further regions of {@link makeRegions}, for the program's data.
- */
+/** For a program that connects often. @param regions further ones of {@link makeRegions}. */
 export function* releaseClient(client: PersistClient, regions: readonly Mr[]): Steps<void> {
   yield* disconnect(client.connection);
   yield* giveBack([client.recvMr, client.controlMr, ...regions]);

@@ -1,10 +1,10 @@
 /**
- * The service of every host that keeps named objects in the host's SCM, one for each of its cards. Requesters connect, open an
- * object, receive its region by a SEND (P-22), and write; where the method needs the responder's
- * CPU, this service flushes and confirms (P-11, P-26, P-51).
+ * The service of every card of every host that keeps named objects in SCM. Requesters connect, open an object, receive
+ * its region by a SEND (P-22), and write; where the method needs the responder's CPU, the service flushes and confirms
+ * (P-11, P-26, P-51).
  *
- * One completion queue serves all connections. Receives are posted for twice the requester's depth,
- * so that they may be replenished a little late.
+ * One completion queue serves all connections. Receives are posted for twice the requester's depth, so that they may be
+ * replenished a little late.
  */
 import { NEVER } from "../../../../fabric/base/time.ts";
 import { listen, type ListenerEvent, listening, nextEvent } from "../../cm/listen.ts";
@@ -48,7 +48,6 @@ export function* persistd(context: ProgramContext): Steps<void> {
   }
 }
 
-/** The directory in SCM, which the host's first server opens for all. */
 function* openStore(server: Server, regions: Regions | undefined): Steps<void> {
   const { store } = server;
   server.directory = store.directory ?? (yield* openDirectory(server.cpu, regions));
@@ -63,7 +62,7 @@ function* startServer(device: CmDevice, options: Options): Steps<Server> {
     otherwise: "nt-store",
   });
   const receive = wordOption(options, "receive", { words: RECEIVE_PLACES, otherwise: "dram" });
-  // First, so that requests of early clients are not lost.
+  // The service listens first, so that requests of early clients are not lost.
   const listener = must(listen(device, SERVICE));
   const { flow, flush } = device.state.persistence;
   const server: Server = {
@@ -106,7 +105,6 @@ function* handleEvent(server: Server, event: ListenerEvent): Steps<void> {
   }
 }
 
-/** Undefined where the RNIC has failed: a reset event follows. */
 function* makeCq(device: Device, entries: number): Steps<Cq | undefined> {
   const cq = yield* createCq(device, { entries });
   return failed(cq) ? undefined : cq;
@@ -127,7 +125,7 @@ function* handleCompletions(
     const { opcode } = completion;
     if (opcode === "write") client.isProbed = false;
     if (!opcode.startsWith("recv")) continue;
-    // Immediate data and invalidations have no meaning here: only their receive is posted again.
+    // Immediate data and invalidations have no meaning here.
     if (opcode === "recv-persistence") yield* persist(server, client, completion);
     else if (opcode === "recv") yield* handleRecv(server, client, completion);
     client.emptied.push(completion.wrId);

@@ -1,6 +1,4 @@
-/**
- * `persistd`'s requesters: admission, memory and receives of each, and disconnection.
- */
+/** `persistd`'s requesters. */
 import { ACCESS } from "../../../../fabric/wire/host_bus/rnic_command.ts";
 import { accept, type ConnectRequest, reject } from "../../cm/listen.ts";
 import { refused } from "../../cm/connection.ts";
@@ -28,7 +26,10 @@ import type { Cq, Qp, RecvRequest } from "../../verbs/objects.ts";
 import { SMALL_INLINE } from "../common/send_flags.ts";
 import { IBV_SEND_SIGNALED } from "../../verbs/flags.ts";
 
-/** Accepts the requester's policy; `auto` means the RECV's notification where the CPU flushes. */
+/**
+ * The requester chooses the policy; `auto` is resolved to the RECV's notification where the CPU
+ * flushes.
+ */
 export function* handleRequest(server: Server, request: ConnectRequest): Steps<void> {
   const terms = decodeTerms(request.privateData);
   const privateData = encodeServerTerms(server.terms);
@@ -49,7 +50,6 @@ export function* handleRequest(server: Server, request: ConnectRequest): Steps<v
   server.clients.set(client.connection.qp.qpn, client);
 }
 
-/** Undefined where the RNIC or the requester refuses. */
 function* admit(
   server: Server,
   request: ConnectRequest,
@@ -117,7 +117,7 @@ function* postFirstRecvs(
   yield* postRecv(qp, requests);
 }
 
-/** S311 and S1005: receives that the requester's persistent writes will consume. */
+/** S311, S1005: for persistent writes. */
 function traceRecvs(
   server: Server,
   qp: Qp,
@@ -136,10 +136,7 @@ function traceRecvs(
   server.cpu.trace({ step, text: `posts ${count} RECV`, qpn: qp.qpn, recvs });
 }
 
-/**
- * Reports the CPU time for this client; with several clients at a time, it includes the time for
- * the others.
- */
+/** The CPU time includes that of other clients, if there are several. */
 export function reportServed({ cpu }: Server, client: Client): void {
   const { serving } = client;
   if (serving === undefined) return;
@@ -162,9 +159,9 @@ export function* dropClient(server: Server, client: Client): Steps<void> {
 }
 
 /**
- * Sends each requester a WRITE of no bytes, which needs no key. A requester that only writes by
- * RDMA may be gone without a sign, as its host lost its power; then the WRITE fails after some ms,
- * and its resources are freed. Only at a request, so that an idle rack stays idle.
+ * WRITEs of no bytes, which need no key: a requester that only writes by RDMA may be gone without a
+ * sign; then the WRITE fails after some ms, and its resources are freed. Only at a request, so that
+ * an idle rack stays idle.
  */
 export function* probe({ clients }: Server): Steps<void> {
   for (const client of clients.values()) {
@@ -177,22 +174,19 @@ export function* probe({ clients }: Server): Steps<void> {
   }
 }
 
-/** Memory assigned to a requester: an object with a name, or receive buffers. */
 interface Given {
   readonly address: number;
   readonly length: number;
   readonly name?: string;
-  /** No other requester may write it, nor an object of its name. */
+  /** No other requester may write the object, nor another object of its name. */
   readonly alone?: boolean;
-  /** Requesters that only read it may continue. */
   readonly readersStay?: boolean;
 }
 
 /**
- * Disconnects the requesters that conflict with the assignment: those with a region there under
- * another name, as that object was replaced; and, for an exclusive one, those with write access. A
- * failed requester may have packets in the network, which then find no queue pair, so they cannot
- * overwrite later data.
+ * Disconnects requesters with a region there under another name, as that object was replaced, and,
+ * for an exclusive assignment, those with write access. Late packets of a failed requester then
+ * find no queue pair, so they cannot overwrite later data.
  */
 export function* dropOthers(server: Server, given: Given, client?: Client): Steps<void> {
   for (const [its, other] of clientsOfAll(server)) {
@@ -216,7 +210,6 @@ function isInTheWay({ region, serving }: Client, given: Given): boolean {
     given.address < region.address + region.length;
 }
 
-/** Reposts the receive slots of this turn, with one doorbell. */
 export function* replenish(server: Server, client: Client): Steps<void> {
   const { qp } = client.connection;
   const requests = client.emptied.map((slot) => recvRequest(client, slot));

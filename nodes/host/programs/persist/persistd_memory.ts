@@ -1,7 +1,4 @@
-/**
- * The state of `persistd`, and the memory of its requesters: buffers for their SENDs and for its
- * answers. A later requester of the same sizes reuses it.
- */
+/** State of `persistd`, and buffers of requesters; later ones of the same sizes reuse them. */
 import { IBV_ACCESS_LOCAL_WRITE, IBV_ACCESS_REMOTE_READ } from "../../verbs/flags.ts";
 import type { Time } from "../../../../fabric/base/time.ts";
 import type { Connection } from "../../cm/connection.ts";
@@ -39,15 +36,12 @@ import {
 import type { Cq, Mr, Pd, VerbError } from "../../verbs/objects.ts";
 import type { Store } from "./persistd_store.ts";
 
-/** Receive and send slots. */
 export interface ClientMemory {
   readonly recvBuffer: Buffer;
   readonly sendBuffer: Buffer;
-  /** The receive slots; there are as many send slots. */
   readonly ring: RecvRing;
 }
 
-/** One requester. */
 export interface Client {
   readonly connection: Connection;
   readonly terms: Terms;
@@ -55,9 +49,7 @@ export interface Client {
   readonly recvMr: Mr;
   readonly sendMr: Mr;
   region: Mr | undefined;
-  /** The unpublished replacement that it writes. */
   replacement: Entry | undefined;
-  /** The object that it writes, and this program's CPU time at its opening. */
   serving: { readonly object: string; readonly workPs: Time } | undefined;
   readonly emptied: number[];
   nextSend: number;
@@ -70,21 +62,19 @@ export interface Server {
   readonly cpu: Cpu;
   readonly listener: Listener;
   readonly terms: ServerTerms;
-  /** Capacity of the completion queue, which limits the number of clients. */
+  /** The completion queue's capacity limits clients. */
   readonly room: number;
-  /** The way by which data of a SEND is copied to SCM. */
   readonly copy: "nt-store" | "flush";
   readonly clients: Map<number, Client>;
   directory: ScmDirectory | undefined;
   pd: Pd;
-  /** Undefined while the RNIC has failed. */
   cq: Cq | undefined;
   roomLeft: number;
   freeMemory: ClientMemory[];
   readonly store: Store<Server>;
 }
 
-/** Writes bytes into SCM; they are persistent when this returns. */
+/** The bytes are persistent when this returns. */
 export function* storePersistent(
   { cpu, copy }: Pick<Server, "cpu" | "copy">,
   va: number,
@@ -101,7 +91,7 @@ export function storingOf(server: Server): Storing {
   return { cpu, directory, store: (va, bytes) => storePersistent(server, va, bytes) };
 }
 
-/** Undefined without enough memory, or room for completions. */
+/** @returns undefined without memory, or without room for completions. */
 export function* memoryFor(server: Server, terms: Terms): Steps<ClientMemory | undefined> {
   const { cpu } = server;
   const slots = slotsFor(terms.depth);
@@ -117,7 +107,7 @@ export function* memoryFor(server: Server, terms: Terms): Steps<ClientMemory | u
     const ring = yield* createRing(cpu, server.directory!, { slots, slotBytes });
     memory = ring && memoryOf(cpu, cpu.scm, ring);
   } else if (memory === undefined) {
-    // Frees buffers of other sizes, so that they do not accumulate.
+    // Buffers of other sizes would accumulate.
     for (const { recvBuffer, sendBuffer } of server.freeMemory.splice(0)) {
       cpu.free(recvBuffer);
       cpu.free(sendBuffer);
@@ -142,7 +132,7 @@ function memoryOf(cpu: Cpu, recvBuffer: Buffer, ring: RecvRing): ClientMemory | 
   return failed(sendBuffer) ? undefined : { recvBuffer, sendBuffer, ring };
 }
 
-/** A requester of pending messages READs its receive buffers, to flush its SENDs (P-10). */
+/** A requester with pending messages READs its receive buffers, to flush its SENDs (P-10). */
 export function regRecvs(
   pd: Pd,
   { recvBuffer, ring }: ClientMemory,
@@ -157,9 +147,8 @@ export function regRecvs(
 }
 
 /**
- * Stores the pending messages of a requester that is gone, as they may have been confirmed. Later
- * messages were not confirmed, and must not be stored over newer data. An unpublished replacement
- * is dropped.
+ * Pending messages of a requester that is gone may have been confirmed, and are stored. Later ones
+ * were not, and must not overwrite newer data. An unpublished replacement is dropped.
  */
 export function* freeMemory(server: Server, client: Client): Steps<void> {
   const { memory, terms: { method } } = client;
@@ -171,7 +160,6 @@ export function* freeMemory(server: Server, client: Client): Steps<void> {
   yield* abandon(server, client);
 }
 
-/** Ends the requester's replacement, if it has one. */
 export function* abandon({ cpu, directory }: Server, client: Client): Steps<void> {
   const { replacement } = client;
   client.replacement = undefined;
@@ -179,8 +167,8 @@ export function* abandon({ cpu, directory }: Server, client: Client): Steps<void
 }
 
 /**
- * After a boot, before the first request: stores the pending messages of an earlier life, and ends
- * its replacements.
+ * After a boot, before the first request: ends pending messages and replacements of an earlier
+ * life.
  */
 export function* recover(server: Server): Steps<void> {
   const rings = findRings(server.cpu, server.directory!);

@@ -1,6 +1,6 @@
 /**
- * `persistd`'s handlers of requests: open, publish, remove, list, flush, store. Data of SENDs is stored in the order
- * that the requester needs; a pending message (`send-read`) when it arrives, as no requester waits.
+ * `persistd`'s handlers of requests. Data of SENDs is stored in the order that the requester needs;
+ * a pending message (`send-read`) when it arrives, as no requester waits.
  */
 import { ACCESS } from "../../../../fabric/wire/host_bus/rnic_command.ts";
 import { noteActivity } from "../../cm/connection.ts";
@@ -50,14 +50,14 @@ import { IBV_SEND_SIGNALED } from "../../verbs/flags.ts";
 import { flagsFor } from "../common/send_flags.ts";
 
 /**
- * Bytes kept at the beginning of a replaced object that is opened exclusively: a line. So the next
- * client finds an earlier client's claim, even if the client that replaced the object died at once.
+ * Bytes of a replaced object that are kept: the next client finds an earlier client's claim, even
+ * if the client that replaced the object died at once.
  */
 const KEPT_BYTES = 64;
 
 /**
- * P-26: the RNIC has consumed a RECV for the requester: flushes the message's range and earlier
- * plain writes (P-31), and sends the PSN back.
+ * P-26: for a consumed RECV, flushes the message's range and earlier plain writes (P-31), and sends
+ * the PSN back.
  */
 export function* persist(server: Server, client: Client, completion: WorkCompletion): Steps<void> {
   const { cpu } = server;
@@ -120,7 +120,7 @@ export function* handleRecv(
 
 type Open = Extract<PersistMessage, { type: "open-write" | "open-read" }>;
 
-/** Opens an object, registers its region with the method's access, sends the region (P-22). */
+/** P-22. */
 function* open(server: Server, client: Client, message: Open): Steps<void> {
   const { id, name } = message;
   yield* abandon(server, client);
@@ -164,7 +164,6 @@ interface Opened {
   readonly withdrawn?: true;
 }
 
-/** @returns the reason of a refusal. */
 function* objectFor(
   server: Server,
   client: Client,
@@ -182,7 +181,7 @@ function* objectFor(
   const opened = replaces
     ? yield* replacementFor(server, client, { name, length })
     : yield* createdFor(server, { name, length, ...(alone && { keeps: KEPT_BYTES }) });
-  // Some space may be held for a requester that is gone.
+  // A requester that is gone may hold space.
   if (opened === undefined) yield* probe(server);
   return opened ?? "no-space";
 }
@@ -196,8 +195,8 @@ function* createdFor(
 }
 
 /**
- * Space for a replacement beside the old object. Where there is no room for both, the old one goes
- * first: a failure then leaves neither, but never a mixture.
+ * The new object lies beside the old one. Where there is no room for both, the old one is removed
+ * first, so a failure leaves neither, never a mixture.
  */
 function* replacementFor(
   server: Server,
@@ -225,7 +224,7 @@ function* replacementFor(
   return { object: entry, ...(withdrawn && { withdrawn }) };
 }
 
-/** Objects that other requesters have open: a replaced object may still be read. */
+/** A replaced object may still be read. */
 function spansInUse({ clients, cpu }: Server, client: Client) {
   return [...clients.values()].flatMap(({ region }) =>
     region === undefined || region === client.region
@@ -239,9 +238,8 @@ function placeOf({ scm }: ScmDirectory, { offset, length }: ScmObject) {
 }
 
 /**
- * Makes the requester's replacement the object of its name, and answers when that is persistent.
- * From then on the requester cannot write it. Requesters that write the old object in place are
- * disconnected.
+ * Answers when the object is persistent. From then on the requester cannot write it; requesters
+ * that write the old object in place are disconnected.
  */
 function* publish(
   server: Server,
@@ -272,10 +270,7 @@ function* publish(
   yield* answer(server, client, message);
 }
 
-/**
- * Removes an object, and answers when that is persistent. Its readers may continue, its writers are
- * disconnected.
- */
+/** Answers when the removal is persistent. Readers may continue, writers are disconnected. */
 function* remove(
   server: Server,
   client: Client,
@@ -339,7 +334,6 @@ function* flushMarked(
   yield* answerFlushed(server, client, { id, step: "S321" });
 }
 
-/** A message with a range, and the offset of its data in the receive buffer. */
 interface Arrived {
   readonly id: number;
   readonly va: number;
@@ -347,7 +341,6 @@ interface Arrived {
   readonly at: number;
 }
 
-/** Whether a requester's range is within the object that it has opened for writing. */
 function inRegion(
   client: Client,
   range: { readonly va: number; readonly length: number },
@@ -358,7 +351,7 @@ function inRegion(
     range.va + range.length <= region.address + region.length;
 }
 
-/** P-51, general purpose mode: the SEND itself contains the data. */
+/** P-51, general purpose mode: the SEND has the data. */
 function* storeData(
   server: Server,
   client: Client,
@@ -379,8 +372,7 @@ function* storeData(
 }
 
 /**
- * First the range, flushed or stored from the message's data; the word is written only when the
- * range is persistent, so that no eviction can write it to the medium earlier.
+ * The word is written only when the range is persistent, so that no eviction can write it earlier.
  */
 function* commit(
   server: Server,
@@ -409,7 +401,7 @@ function* commit(
   yield* answerFlushed(server, client, { id, step: "post-answer" });
 }
 
-/** S321: reports that the range of request `id` is persistent. */
+/** S321. */
 function* answerFlushed(
   server: Server,
   client: Client,
@@ -429,7 +421,6 @@ function rangeText({ va, length }: { readonly va: number; readonly length: numbe
   return `${length} B at VA 0x${va.toString(16)}`;
 }
 
-/** Sends an answer; disconnects a client to which it cannot be sent. */
 function* answer(
   server: Server,
   client: Client,
@@ -439,7 +430,7 @@ function* answer(
   const bytes = encodeMessage(message);
   const slot = client.nextSend;
   client.nextSend = (slot + 1) % memory.ring.slots;
-  // Names need more room than a slot has: they use a separate buffer, for one answer at a time.
+  // Names have a buffer of their own, for one answer at a time.
   const offset = message.type === "names"
     ? memory.ring.slots * CONTROL_BYTES
     : slot * CONTROL_BYTES;
@@ -453,8 +444,8 @@ function* answer(
 }
 
 /**
- * Stores a pending message, and records that, before its slot may be reused. A requester that sends
- * an invalid message, or one out of order, is disconnected: the protocol has no error answer.
+ * Stores the message and records that, before its slot may be reused. An invalid message, or one
+ * out of order, disconnects: the protocol has no error answer.
  */
 function* takePendingMessage(
   server: Server,

@@ -1,6 +1,6 @@
 /**
- * The state shared by the servers of a host's cards: the directory of objects in SCM, and a lock. A
- * server has exclusive use of the directory while it handles a request.
+ * Shared by the servers of a host's cards: SCM's directory, and a lock on it, held while a request
+ * is handled.
  */
 import { NEVER } from "../../../../fabric/base/time.ts";
 import type { Steps } from "../../cpu/program.ts";
@@ -9,12 +9,10 @@ import type { Device, HostDevices } from "../../verbs/objects.ts";
 
 export interface Store<Server> {
   readonly servers: Server[];
-  /** Set once a server has opened it. */
   directory: ScmDirectory | undefined;
   isHeld: boolean;
 }
 
-/** The part of a card's server that the lock needs. */
 interface Holder {
   readonly cpu: Device["cpu"];
   readonly device: Pick<Device, "devices">;
@@ -23,7 +21,7 @@ interface Holder {
 
 const RELEASED = "persistd-released";
 
-/** By the host's devices, which differ in each of its lives. */
+/** The host's devices, the keys, differ in each of its lives. */
 const STORES = new WeakMap<HostDevices, Store<never>>();
 
 export function storeOf<Server>({ devices }: Pick<Device, "devices">): Store<Server> {
@@ -34,7 +32,6 @@ export function storeOf<Server>({ devices }: Pick<Device, "devices">): Store<Ser
   return store;
 }
 
-/** Does the steps while no other server of the host does any; at once on a host with one card. */
 export function* inTurn(server: Holder, steps: Steps<void>): Steps<void> {
   const { cpu, device: { devices }, store } = server;
   if ((devices?.names.length ?? 1) === 1) return yield* steps;

@@ -1,16 +1,14 @@
 /**
- * Writes a file into an object of another host's SCM, message by message, by one of the methods of
- * `put_methods.ts`, and reports the bytes that were confirmed persistent, and the latencies.
+ * Writes a file into an object of another host's SCM by a method of `put_methods.ts`, and reports confirmed bytes and
+ * latencies.
  *
- * It writes beside the existing object of that name. The service reserves space and a `pending`
- * entry; when every message has completed, `put` asks it to publish the new object, which is one
- * 8-byte word of the directory, and then the old space is free. So a `put` that fails or is cut
- * short, at any instant and on any device, leaves the old object or the new one; with no old one,
- * none. With no room for both, the old object is removed first (`withdrawn`). An object in one of
- * the scenario's `regions` has one place, and is incomplete from the first byte to the last.
- * Several puts of one name write separate places, and the last published one is the object; in a
- * region, a later one disconnects an earlier one. Space is reused when no object and no requester
- * has it.
+ * It writes beside the existing object of that name, in reserved space with a `pending` entry; when every message has
+ * completed, the service publishes it, by one 8-byte word of the directory, and frees the old space. So a `put` that
+ * fails or is cut short, at any instant and on any device, leaves the old object or the new one; with no old one, none.
+ * With no room for both, the old object is removed first (`withdrawn`). An object in one of the scenario's `regions` has
+ * one place, and is incomplete from the first byte to the last. Several puts of one name write separate places, and the
+ * last published one is the object; in a region, a later one disconnects an earlier one. Space is reused when no object
+ * and no requester has it.
  */
 import { IBV_ACCESS_LOCAL_WRITE } from "../../verbs/flags.ts";
 import { CRC_MAKERS, POLICIES, PUT_METHODS } from "../../../../fabric/rack/plan/vocabulary.ts";
@@ -97,10 +95,10 @@ function dataOf(
   return madeUpBytes(bytes, options.name);
 }
 
-/** This host's traffic so far, in both directions, in frames and their captured bytes. */
-function* takeFigures(cpu: Cpu): Steps<{ frames: number; bytes: number }> {
+/** This host's traffic so far, in both directions, in frames and their captured bytes; undefined of a dead card. */
+function* takeFigures(cpu: Cpu): Steps<{ frames: number; bytes: number } | undefined> {
   const reply = yield* cpu.command({ op: "query-statistics" });
-  if (reply.status !== "ok" || reply.op !== "query-statistics") return { frames: 0, bytes: 0 };
+  if (reply.status !== "ok" || reply.op !== "query-statistics") return undefined;
   const { framesIn = 0, framesOut = 0, bytesIn = 0, bytesOut = 0 } = reply.counters;
   return { frames: framesIn + framesOut, bytes: bytesIn + bytesOut };
 }
@@ -123,7 +121,6 @@ export function* put(context: ProgramContext): Steps<void> {
     cpu.report("result", { ...report, ...outcomeOf(`No input ${options.file}`) });
     return;
   }
-  // Neither side needs more slots than there are messages.
   const depth = Math.min(wanted, Math.ceil(data.length / messageBytes));
   const policy = policyOf(
     method,
@@ -146,17 +143,14 @@ export function* put(context: ProgramContext): Steps<void> {
       const before = yield* takeFigures(cpu);
       const run = yield* measured(cpu, transfer(job, paceOf(job)));
       const after = yield* takeFigures(cpu);
-      const wire = { frames: after.frames - before.frames, bytes: after.bytes - before.bytes };
+      const wire = before && after &&
+        { frames: after.frames - before.frames, bytes: after.bytes - before.bytes };
       const stored = run.error === undefined ? yield* store(job) : { error: run.error };
-      return resultOf(job, { ...run, wire, ...stored });
+      return resultOf(job, { ...run, ...(wire && { wire }), ...stored });
     },
   });
 }
 
-/**
- * Publishes the written object under its name: complete where the method's confirmations promise
- * persistence, else marked incomplete.
- */
 function* store(put: Put): Steps<Stored> {
   const { options: { claims }, cpu } = put;
   const complete = claims || promises(put);
@@ -168,7 +162,6 @@ function* store(put: Put): Steps<Stored> {
   return { error: undefined, stored: complete ? "complete" : "incomplete" };
 }
 
-/** Allocates the memory of a transfer whose object is open. */
 export function* prepare(
   client: PersistClient,
   { options, region, data }: {
@@ -202,9 +195,8 @@ export function* prepare(
   });
 }
 
-/** Decides when messages may begin: within `depth` for a `put`, or as a log releases them. */
+/** A `put` begins messages within `depth`, a log as it releases them. */
 export interface Pace {
-  /** Whether the next message may begin, given a free slot. */
   readonly hasNext: () => boolean;
   readonly isOver: () => boolean;
   readonly beforePost?: (requests: readonly SendRequest[]) => void;
@@ -224,7 +216,7 @@ function paceOf(put: Put): Pace {
   };
 }
 
-/** Writes messages with at most `depth` outstanding. @returns the reason of an early end. */
+/** @returns the reason of an early end. */
 export function* transfer(put: Put, pace: Pace): Steps<Failure | undefined> {
   const { client, cpu } = put;
   let followUps: SendRequest[] = [];
@@ -257,7 +249,7 @@ export function* transfer(put: Put, pace: Pace): Steps<Failure | undefined> {
       const followUp = handle(put, completion);
       if (followUp !== undefined) followUps.push(followUp);
     }
-    // S317, S1012: receives for the answers to finished first requests.
+    // S317, S1012: for answers to finished first requests.
     const due = put.recvsDue.splice(0);
     put.requests.recv += due.length;
     if (cpu.tracing && due.length > 0) traceRecvs(put, due);
@@ -314,7 +306,7 @@ function recordStage(
     });
   }
   put.awaited[index]! &= ~STAGES[stage];
-  // An answer may overtake the completion of its request, whose data may have to be sent again.
+  // An answer may overtake its request's completion, whose data may have to be sent again.
   if (put.awaited[index] !== 0) return;
   put.outstanding--;
   put.freeSlots.push(put.slotOf[index]!);

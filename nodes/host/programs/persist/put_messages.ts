@@ -1,8 +1,4 @@
-/**
- * The messages of a `put`: the requests of each, its data in the send slot and, for methods that
- * verify, the result in a completion and the decision to write a message again. A program that
- * compares data itself (`write-compare`) is the baseline of verified writes (V-10).
- */
+/** The messages of a `put`. */
 import { machineOf } from "../../../../fabric/rack/plan/names.ts";
 import {
   IBV_FLUSH_PERSISTENT,
@@ -30,26 +26,22 @@ import { flagsFor } from "../common/send_flags.ts";
 export interface PutOptions {
   /** A host, or one of its RNICs. */
   readonly to: string;
-  /** Name of the data in reports. */
   readonly file: string;
   readonly name: string;
   readonly method: PutMethod;
   readonly messageBytes: number;
   readonly depth: number;
   readonly inline: boolean | undefined;
-  /** V-04; unused for `write-compare`, which requests no level. */
+  /** V-04; not used by `write-compare`, which requests no level. */
   readonly level: VerifyLevel;
-  /** V-02: the device that computes the CRC. The card's CRC does not detect earlier damage. */
+  /** V-02. The card's CRC does not detect earlier damage. */
   readonly crcBy: CrcMaker;
-  /** How often a damaged message is written again before the `put` fails. */
   readonly rewrites: number;
-  /** Whether the object counts as complete without a promise that it survives. */
   readonly claims: boolean;
 }
 
 type CrcMaker = typeof CRC_MAKERS[number];
 
-/** Defaults of options that only some methods use. */
 export const PUT_DEFAULTS = {
   inline: undefined,
   level: "verify-crc",
@@ -68,15 +60,12 @@ interface PutPlan {
   readonly region: Region;
   readonly plan: MethodPlan;
   readonly data: Uint8Array;
-  /** Buffers of `depth` messages, with their header for SENDs. */
   readonly slots: Mr;
   readonly slotBytes: number;
-  /** A buffer each for read-back data, or for the mark that is sent. */
   readonly scratch: Mr;
   readonly scratchBytes: number;
 }
 
-/** The state of a put. Arrays are by message. */
 export function createPut(put: PutPlan) {
   const { options: { depth, messageBytes }, data, client, plan } = put;
   const count = Math.ceil(data.length / messageBytes);
@@ -88,9 +77,8 @@ export function createPut(put: PutPlan) {
     verifying: createVerifying(plan, count),
     slotOf: new Int32Array(count),
     flags: new Uint8Array(count),
-    /** Outstanding completions by {@link STAGES}: while there are any, the buffer is in use. */
+    /** Completions by {@link STAGES}. */
     awaited: new Uint8Array(count),
-    /** Messages whose receive must be posted. */
     recvsDue: new Array<number>(),
     written: 0,
     persisted: 0,
@@ -100,16 +88,13 @@ export function createPut(put: PutPlan) {
 
 export type Put = ReturnType<typeof createPut>;
 
-/**
- * The reason why a message is damaged: the verified write's status, or the program's comparison.
- */
 type Caught = Exclude<VerifyVerdict["status"], "written">;
 
 interface Verifying {
   readonly comparesItself: boolean;
   readonly rewritesOf: Uint32Array;
   readonly caught: Record<Caught, number>;
-  /** V-05: verified writes whose read-back was skipped. */
+  /** Read-backs that were skipped (V-05). */
   skipped: number;
 }
 
@@ -122,7 +107,7 @@ function destination(put: Put, index: number): number {
   return put.region.va + index * put.options.messageBytes;
 }
 
-/** Requests carry their message in `wrId`: 2·message, +1 for the second request of it. */
+/** `wrId`: 2·message, +1 for its second request. */
 export function requestsOf(put: Put, index: number): SendRequest[] {
   const first = firstOf(put, index);
   if (put.plan.together !== true) return [first];
@@ -130,7 +115,6 @@ export function requestsOf(put: Put, index: number): SendRequest[] {
   return [{ ...first, sendFlags: sendFlags & ~IBV_SEND_SIGNALED }, follow(put, index)];
 }
 
-/** Copies the message's data, with its header for a SEND, into its slot. */
 export function takeSlot(put: Put, index: number): void {
   const { cpu, plan, slots, slotBytes, options, region } = put;
   const slot = put.freeSlots.pop()!;
@@ -172,13 +156,13 @@ function firstOf(put: Put, index: number): SendRequest {
   };
 }
 
-/** The option `inline` applies to all messages; without it, small ones go inline. */
+/** Small messages go inline where there is no option `inline`. */
 function dataFlags({ inline }: PutOptions, bytes: number): SendFlags {
   if (inline === undefined) return flagsFor(bytes);
   return IBV_SEND_SIGNALED | (inline ? IBV_SEND_INLINE : 0);
 }
 
-/** A verified write's operands. A program that computes the CRC itself reads all data first. */
+/** A program that computes the CRC itself reads all data first. */
 function verifyOf(put: Put, index: number): Pick<SendRequest, "verify"> {
   const { cpu, plan, slots, slotBytes, options: { level, crcBy } } = put;
   if (plan.first !== "write-verify") return {};
@@ -188,7 +172,6 @@ function verifyOf(put: Put, index: number): Pick<SendRequest, "verify"> {
   return { verify: { ...verify, crc: crc32(data) } };
 }
 
-/** Bytes of a message before its data. */
 export function headerBytes(method: PutMethod): number {
   return method === "send-read"
     ? PENDING_MESSAGE_BYTES
@@ -208,7 +191,7 @@ function storeMessage(
   const { cpu, options, region: { ring, scmOffset } } = put;
   if (options.method === "send-read" && ring !== undefined) {
     const offset = scmOffset + index * options.messageBytes;
-    // The connection's number, which differs from the object's after a reconnect.
+    // The connection's number differs from the object's after a reconnect.
     const sequence = put.requests.send + 1;
     const pending = { id: index, scmOffset: offset, sequence, ...ring };
     return cpu.store(at, encodePendingMessage(pending, payload));
@@ -218,7 +201,6 @@ function storeMessage(
   cpu.store(at + HEADER_BYTES, payload);
 }
 
-/** The second request of a message. */
 export function follow(put: Put, index: number): SendRequest {
   const { cpu, scratch, scratchBytes, requests } = put;
   const va = destination(put, index);
@@ -228,7 +210,7 @@ export function follow(put: Put, index: number): SendRequest {
   if (put.plan.second === "read") {
     requests.read++;
     const { ring, rkey } = put.region;
-    // A READ of the message's last byte, or of its SEND's receive buffer.
+    // It reads the message's last byte, or that of its SEND's receive buffer.
     const remote = ring === undefined ? { va: va + length - 1, rkey } : ring;
     return { opcode: "read", sendFlags, wrId, sges: [sge(scratch, offset, 1)], remote };
   }
@@ -262,8 +244,7 @@ function createVerifying(plan: MethodPlan, count: number): Verifying | undefined
 }
 
 /**
- * The damaged message of a completion, which must be written again; undefined for other
- * completions. A broken cell does not recover: after the maximum of rewrites the `put` fails.
+ * @returns undefined for other completions. A broken cell does not recover: after the last rewrite the `put` fails.
  */
 export function* messageToRewrite(
   put: Put,
@@ -273,7 +254,6 @@ export function* messageToRewrite(
   if (verifying === undefined) return undefined;
   const index = Math.floor(completion.wrId / 2);
   const caught = caughtBy(put, verifying, completion);
-  // The program first pays for its own comparison.
   if (verifying.comparesItself) yield* put.cpu.settle();
   if (caught === undefined) return undefined;
   verifying.caught[caught]++;
@@ -284,7 +264,6 @@ export function* messageToRewrite(
   return index;
 }
 
-/** The damage of the message, if any; marks an intact one as verified. */
 function caughtBy(
   put: Put,
   verifying: Verifying,
@@ -293,7 +272,6 @@ function caughtBy(
   const index = Math.floor(wrId / 2);
   if (verifying.comparesItself) {
     if (status !== "SUCCESS" || wrId % 2 === 0) return undefined;
-    // `write-compare`: the program loads the sent and the read data, and compares them.
     const { cpu, slots, slotBytes, scratch, scratchBytes } = put;
     const slot = put.slotOf[index]!, length = lengthOf(put, index);
     const sent = cpu.load(slots.address + slot * slotBytes, length);
@@ -310,7 +288,7 @@ function caughtBy(
   return undefined;
 }
 
-/** The verification part of the result. `looked`: verified ranges of the file. */
+/** `looked`: verified ranges of the file. */
 export function verifiedOf(
   { comparesItself, caught, skipped, rewritesOf }: Verifying,
   level: VerifyLevel,

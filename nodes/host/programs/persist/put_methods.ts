@@ -1,12 +1,10 @@
 /**
- * The methods of `put` as a table: the requests of a message, the completions that confirm the
- * write and its persistence, and the document's numbers of the steps.
+ * The methods of `put`: requests of a message, confirming completions, the document's step numbers.
  */
 import { readsBack, type VerifyLevel } from "../../../../fabric/wire/roce/verify_eth.ts";
 import { isPersistentWrite, type PutMethod, type ServerTerms } from "../common/persist_protocol.ts";
 import type { SendRequest } from "../../verbs/objects.ts";
 
-/** An event of a message: the completion of its first or second request, or an answer. */
 export type Stage = "first" | "second" | "reply";
 
 export interface MethodPlan {
@@ -14,15 +12,16 @@ export interface MethodPlan {
     SendRequest["opcode"],
     "write" | "send" | "write-persistence" | "write-persist-address" | "write-verify"
   >;
-  /** V-09: a verified write that is also persistent. */
   readonly persist?: boolean;
-  /** Posted after the first's completion, or `together` with it: the first is then unsignalled. */
+  /**
+   * It is posted after the first's completion, or `together` with it: the first is then
+   * unsignalled.
+   */
   readonly second?: "read" | "send" | "flush" | "compare";
   readonly together?: true;
-  /** For methods with an answer: the completion after which the program posts its RECV. */
+  /** The completion after which the RECV for the answer is posted. */
   readonly recvAfter?: "first" | "second";
   readonly writtenBy: Stage;
-  /** The completion that counts as confirmation of persistence. */
   readonly persistedBy: Stage;
   readonly steps: {
     readonly post: string;
@@ -34,13 +33,12 @@ export interface MethodPlan {
   };
 }
 
-/** Figures 5 and 6 of `write-verify.md`'s document, by whether memory is read back. */
+/** `write-verify.md`'s figures 5 and 6: with, or without, a read-back. */
 const VERIFY_STEPS = {
   before: { post: "4501", first: "4505" },
   after: { post: "4601", first: "4608" },
 } as const;
 
-/** Steps of a write that is read back and compared, persistent or not. */
 const COMPARE_STEPS = {
   post: "post-write",
   first: "written",
@@ -48,13 +46,12 @@ const COMPARE_STEPS = {
   second: "compared",
 } as const;
 
-/** Both requests are posted together, and the second completes the message. */
 const TOGETHER = { together: true, writtenBy: "second", persistedBy: "second" } as const;
 
 const PLANS: Readonly<
   Record<Exclude<PutMethod, "persist-opcode" | "persist-address">, MethodPlan>
 > = {
-  // P-12: treats the WRITE's completion as persistence, which it is not.
+  // P-12: the WRITE's completion is no persistence, but taken for it.
   "write-only": {
     first: "write",
     writtenBy: "first",
@@ -77,8 +74,7 @@ const PLANS: Readonly<
     persistedBy: "reply",
     steps: { post: "post-send", first: "sent", recv: "post-recv", reply: "flushed" },
   },
-  // As P-10, for receive buffers that survive: no CPU is involved; the responder's CPU stores the
-  // data later.
+  // P-10 for receive buffers that survive: the responder's CPU stores the data later.
   "send-read": {
     first: "send",
     second: "read",
@@ -90,8 +86,7 @@ const PLANS: Readonly<
       second: "read-answered",
     },
   },
-  // P-50: ordered behind the WRITE, so both are posted together; the FLUSH's response means
-  // "persistent".
+  // P-50: ordered behind the WRITE; the FLUSH's response means "persistent".
   "write-flush": {
     first: "write",
     second: "flush",
@@ -119,14 +114,14 @@ const PLANS: Readonly<
       reply: "S325",
     },
   },
-  // V-10, the baseline. The READ is ordered behind the WRITE, so both are posted together.
+  // V-10, the baseline. The READ is ordered behind the WRITE.
   "write-compare": {
     first: "write",
     second: "compare",
     ...TOGETHER,
     steps: COMPARE_STEPS,
   },
-  // V-10, V-09: the same with a write that persists, whose completion precedes the READ's.
+  // V-10, V-09: with a write that persists, whose completion precedes the READ's.
   "persist-compare": {
     first: "write-persistence",
     second: "compare",
@@ -152,9 +147,8 @@ const PLANS: Readonly<
 };
 
 /**
- * The plan for a connection. That of the write that persists depends on the responder's flush
- * mechanism and on the queue pair's policy (P-29): one completion at persistence, or one at
- * reception and a RECV's at persistence.
+ * The plan of a persistent write depends on the responder's flush mechanism and the queue pair's
+ * policy (P-29): one completion at persistence, or one at reception and a RECV's at persistence.
  */
 export function methodPlan(
   method: PutMethod,
@@ -187,9 +181,8 @@ export function methodPlan(
 }
 
 /**
- * Whether the method's confirmation guarantees persistence at this responder. A WRITE alone does
- * only where all buffers survive (P-12); a READ flushes the IIO, but not the LLC (P-04), nor
- * receive buffers in DRAM.
+ * A WRITE alone promises persistence only where all buffers survive (P-12); a READ flushes the IIO,
+ * but not the LLC (P-04), nor receive buffers in DRAM.
  */
 export function promisesPersistence(method: PutMethod, server: ServerTerms): boolean {
   if (method === "write-only" || method === "write-verify") return server.flush === "none";

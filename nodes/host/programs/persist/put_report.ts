@@ -1,4 +1,4 @@
-/** Trace lines, progress and the result of a `put`. */
+/** Trace lines, audit records and result of a `put`. */
 import { machineOf } from "../../../../fabric/rack/plan/names.ts";
 import { endsOf } from "../common/ends.ts";
 import type { Measured } from "./persist_client.ts";
@@ -23,7 +23,7 @@ export function tracePosts(put: Put, requests: readonly SendRequest[]): void {
   }
 }
 
-/** Records a completion's confirmation, by which checkers judge promises. */
+/** Checkers judge promises by these records. */
 export function auditStage(put: Put, index: number, stage: Stage): void {
   const { plan, cpu } = put;
   if (stage === plan.writtenBy) cpu.note({ kind: "visible", id: index });
@@ -31,7 +31,6 @@ export function auditStage(put: Put, index: number, stage: Stage): void {
   cpu.note({ kind: "persistent", id: index, promised: promises(put) });
 }
 
-/** Records the state of the object as a whole. */
 export function auditObject(
   { cpu, options: { name, to }, region: { scmOffset: at }, data }: Put,
   state:
@@ -43,20 +42,18 @@ export function auditObject(
   }
 }
 
-/** Outcome of a transfer: the object that it has published, or the reason why none. */
 export interface Stored {
   readonly error: string | undefined;
   readonly stored?: "complete" | "incomplete";
 }
 
-/** Bytes [from, to) of a message, as offsets into the responder's SCM. */
+/** @returns [from, to) of a message in the responder's SCM. */
 export function rangeOf(put: Put, index: number): readonly [from: number, to: number] {
   const { region, options: { messageBytes }, data } = put;
   const from = index * messageBytes;
   return [region.scmOffset + from, region.scmOffset + Math.min(from + messageBytes, data.length)];
 }
 
-/** Traces the posted receive of each of these messages. */
 export function traceRecvs(put: Put, messages: readonly number[]): void {
   const { qp, label: connection } = put.client.connection;
   const step = put.plan.steps.recv ?? "post-recv";
@@ -112,7 +109,7 @@ export function reportProgress(put: Put): void {
 
 export function resultOf(
   put: Put,
-  run: Measured & Stored & { readonly wire: { readonly frames: number; readonly bytes: number } },
+  run: Measured & Stored & { readonly wire?: { readonly frames: number; readonly bytes: number } },
 ): Record<string, unknown> {
   const { options, count, data, region, client, requests } = put;
   const size = { messageBytes: options.messageBytes, totalBytes: data.length };
@@ -129,7 +126,7 @@ export function resultOf(
     depth: options.depth,
     flow: region.flow,
     policy: client.policy,
-    /** Whether the method's last completion means persistence at this responder. */
+    /** Whether the last completion means persistence here. */
     promises: promised,
     written: rangesOf(put.flags, WRITTEN, size),
     writtenMessages: put.written,
@@ -137,7 +134,7 @@ export function resultOf(
     confirmedMessages: promised ? put.persisted : 0,
     unexpected: put.unexpected,
     object: { name: options.name, scmOffset: region.scmOffset, length: data.length },
-    /** The state in which this object was published; undefined where it was not. */
+    /** Undefined where it was not published. */
     stored: run.stored,
     ...(region.withdrawn && { withdrawn: true }),
     requests: { ...requests },
@@ -147,6 +144,6 @@ export function resultOf(
     startPs: run.startPs,
     endPs: run.endPs,
     cpuPs: run.cpuPs,
-    wire: run.wire,
+    ...(run.wire && { wire: run.wire }),
   };
 }

@@ -1,4 +1,4 @@
-/** Removes an object from another host's SCM: persistent when the program ends. */
+/** Removes an object: persistent when the program ends. */
 import { machineOf } from "../../../../fabric/rack/plan/names.ts";
 import type { Steps } from "../../cpu/program.ts";
 import type { ProgramContext } from "../../program_context.ts";

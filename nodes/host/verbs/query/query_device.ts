@@ -1,6 +1,5 @@
 /**
- * The device's limits: `ibv_query_device`, `ibv_query_device_ex`, `ibv_query_rt_values_ex`,
- * `ibv_get_device_list`. Every limit by which a call refuses is here, from the same constant as in
+ * The device's limits. Every limit by which a call refuses is here, from the same constant as in
  * the call, or from the card (`query-device`).
  */
 import { rnicName } from "../../../../fabric/rack/plan/names.ts";
@@ -35,9 +34,9 @@ import type { Device, VerbError } from "../objects.ts";
 import { COMP_VECTORS, LIMITS, RING_UNITS_MAX } from "../limits.ts";
 
 /**
- * ibv_device_attr. Numbers of objects are upper bounds, as in libibverbs: queues of all kinds share
- * the numbers of `maxQueues`, regions and windows share keys; {@link VendorAttributes} has the free
- * ones. Fields of unsupported features (RD, raw packets, FMRs) are left out.
+ * ibv_device_attr. Numbers of objects are upper bounds: queues of all kinds share the numbers of
+ * `maxQueues`, regions and windows share keys; {@link VendorAttributes} has the free ones. Fields
+ * of unsupported features (RD, raw packets, FMRs) are left out.
  */
 export interface DeviceAttributes {
   /** The card's 64-bit name: its MAC, as in the connection manager. */
@@ -166,10 +165,9 @@ function* ask(device: Device): Steps<Answer | VerbError> {
 }
 
 function attributesOf({ state }: Device, card: Answer): DeviceAttributes {
-  // QP 1 has two queues, a completion queue and two regions.
+  // QP 1 takes two queues, a completion queue and two regions.
   const queues = card.queues - 3, keys = card.keys - 2;
   const guid = BigInt(state.mac);
-  // The completion queue and the shared receive queue of the queue pairs.
   const maxQp = Math.max(0, queues - 2);
   return {
     nodeGuid: guid,
@@ -274,7 +272,6 @@ export function getDeviceList(device: Device): readonly DeviceEntry[] {
   });
 }
 
-/** All cards of a device's host, by their numbers, with the open devices. */
 export function devicesOf(
   device: Device,
 ): { readonly name: string; readonly rnic: string; readonly device: Device | undefined }[] {

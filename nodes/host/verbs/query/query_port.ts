@@ -1,8 +1,3 @@
-/**
- * The device's port: `ibv_query_port`, `ibv_query_gid`, `ibv_query_gid_ex`, `ibv_query_gid_table`,
- * `ibv_query_pkey`; and the write order of its queue pairs, `ibv_query_qp_data_in_order`. There is
- * one port with one GID, the IPv4-mapped address, and the default partition.
- */
 import type { RnicReply } from "../../../../fabric/wire/host_bus/rnic_command.ts";
 import { MESSAGE_BYTES_MAX } from "../refuse_send.ts";
 import type { Steps } from "../../cpu/program.ts";
@@ -15,7 +10,7 @@ import {
 } from "../flags.ts";
 import type { Device, Qp, VerbError } from "../objects.ts";
 
-/** The one port, the one GID, the one partition key: 0xffff, the default one with full membership. */
+/** 0xffff: full membership of the default partition. */
 const PORT = 1, GIDS = 1, PKEYS = 1, DEFAULT_PKEY = 0xffff;
 
 /** ibv_port_attr; fields of a subnet manager are left out, as Ethernet has none. */
@@ -67,7 +62,7 @@ const WIDTHS: readonly (readonly [code: number, lanes: number])[] = [
   [4, 8],
   [8, 12],
 ];
-/** active_speed: SDR, DDR, QDR, FDR, EDR, HDR, NDR, in Mb/s of a lane. */
+/** SDR, DDR, QDR, FDR, EDR, HDR, NDR, in Mb/s of a lane. */
 const SPEEDS: readonly (readonly [code: number, mbps: number])[] = [
   [1, 2_500],
   [2, 5_000],
@@ -78,7 +73,7 @@ const SPEEDS: readonly (readonly [code: number, mbps: number])[] = [
   [128, 100_000],
 ];
 
-/** The combination with the highest rate up to the port's; four lanes where there is a choice. */
+/** @returns the highest rate up to the port's; four lanes where there is a choice. */
 function linkOf(bitsPerSecond: number): { activeWidth: number; activeSpeed: number } {
   let best = { activeWidth: 1, activeSpeed: 1 }, most = 0;
   for (const [activeWidth, lanes] of WIDTHS) {
@@ -169,7 +164,6 @@ export function queryPkey(_device: Device, portNum: number, index: number): numb
   return refusePort(portNum) ?? refuseIndex(index, "P_Key", PKEYS) ?? DEFAULT_PKEY;
 }
 
-/** The operations of ibv_query_qp_data_in_order(3). */
 const ORDERED: ReadonlySet<string> = new Set(["send", "write", "read"]);
 
 /**

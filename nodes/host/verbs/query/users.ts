@@ -1,11 +1,10 @@
 /**
- * The users of an object, in words: the reason why it cannot be destroyed (EBUSY), and the calls
- * that must come before.
+ * An object's users, in words: why it cannot be destroyed (EBUSY), and the calls that must come
+ * before.
  */
 import { verbError } from "../device.ts";
 import type { CompChannel, Cq, Pd, Qp, Srq, VerbError } from "../objects.ts";
 
-/** More numbers than this are only counted. */
 const NAMED_MAX = 4;
 
 /** `queue pair 17`, `queue pairs 17, 18, 19, 20 and 12 more`. */
@@ -19,7 +18,7 @@ function queuePairs(qps: readonly Qp[]): string {
   return named("queue pair", qps.map(({ qpn }) => qpn));
 }
 
-/** EBUSY where queue pairs complete to the queue, or events of it are not acknowledged. */
+/** EBUSY: queue pairs complete to it, or its events are not acknowledged. */
 export function refuseCqInUse({ cqn, place, device }: Cq): VerbError | undefined {
   if (place.users > 0) {
     const users = [...device.state.queuePairs.values()].filter(({ sendCq, recvCq }) =>
@@ -37,7 +36,7 @@ export function refuseCqInUse({ cqn, place, device }: Cq): VerbError | undefined
   return verbError("EBUSY", `${unacknowledged} events are not acknowledged: ${expected}`);
 }
 
-/** EBUSY where queue pairs take receives from the queue. */
+/** EBUSY: queue pairs take receives from it. */
 export function refuseSrqInUse({ device, srqn, ring, uses }: Srq): VerbError | undefined {
   if (uses.count === 0) return undefined;
   const by = queuePairs(
@@ -46,14 +45,14 @@ export function refuseSrqInUse({ device, srqn, ring, uses }: Srq): VerbError | u
   return verbError("EBUSY", `SRQ ${srqn} is used by ${by}: expected destroyQp before`);
 }
 
-/** EBUSY where completion queues have the channel. */
+/** EBUSY: completion queues have it. */
 export function refuseChannelInUse({ cqs }: CompChannel): VerbError | undefined {
   if (cqs.size === 0) return undefined;
   const by = named("completion queue", [...cqs].map(({ cqn }) => cqn));
   return verbError("EBUSY", `The channel is used by ${by}: expected destroyCq before`);
 }
 
-/** EBUSY where the domain has queue pairs, shared receive queues, regions, windows or address handles. */
+/** EBUSY: queue pairs, shared receive queues, regions, windows or address handles. */
 export function refusePdInUse({ device, handle, uses }: Pd): VerbError | undefined {
   if (uses.count === 0) return undefined;
   const { state } = device;
