@@ -29,8 +29,13 @@ export interface Pair {
 const ROUNDING = 5;
 /** A loop on memory: no load (20 ns) and no store (5 ns), but the clock (10 ns). */
 const LOOP = [-15 - ROUNDING, -15 + ROUNDING] as const;
-/** Of 16 pieces and more the last is found by a loop that has seen each. */
-const LONG_LOOP = [-25 - ROUNDING, -15 + ROUNDING] as const;
+/** Inline: its copy is a store and a load of the host's. */
+const INLINE_LOOP = [-15 - ROUNDING, 5 + ROUNDING] as const;
+/**
+ * perftest clears the buffer of ib_write_lat, which the host cannot tell from memory that was never stored: where
+ * the mark is not in the first line, it comes from DRAM, 66 ns later.
+ */
+const COLD_LOOP = [51 - 10 - ROUNDING, 51 + ROUNDING] as const;
 /** A completion: the clock, and a poll that comes up to 30 ns after it. */
 const POLL = [-ROUNDING, 10 + 30 + ROUNDING] as const;
 /** A message of many in flight, where the requester's core is the bound: the clock. */
@@ -40,10 +45,10 @@ const NONE = [-2, 2] as const;
 
 export const PAIRS: readonly Pair[] = [
   pair("ib_write_lat", "-n 100 -I 0", "iterations: 100, inlineBytes: 0", LOOP),
-  pair("ib_write_lat", "-n 100 -s 64", "iterations: 100, size: 64", LOOP),
-  pair("ib_write_lat", "-n 100 -s 4096", "iterations: 100, size: 4096", LOOP),
-  pair("ib_write_lat", "-n 30 -s 65536", "iterations: 30, size: 65536", LONG_LOOP),
-  pair("ib_write_lat", "-n 100 -c UC", "iterations: 100, connection: UC", LOOP),
+  pair("ib_write_lat", "-n 100 -s 64", "iterations: 100, size: 64", INLINE_LOOP),
+  pair("ib_write_lat", "-n 100 -s 4096", "iterations: 100, size: 4096", COLD_LOOP),
+  pair("ib_write_lat", "-n 30 -s 65536", "iterations: 30, size: 65536", COLD_LOOP),
+  pair("ib_write_lat", "-n 100 -c UC", "iterations: 100, connection: UC", INLINE_LOOP),
   pair("ib_send_lat", "-n 100 -I 0", "iterations: 100, inlineBytes: 0", POLL),
   pair("ib_send_lat", "-n 100 -s 4096", "iterations: 100, size: 4096", POLL),
   pair("ib_send_lat", "-n 100 -c UC", "iterations: 100, connection: UC", POLL),
