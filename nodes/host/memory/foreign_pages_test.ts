@@ -100,6 +100,25 @@ describe("ForeignPages", () => {
     assert.deepEqual(process.accesses, ["write 16 +4"]);
   });
 
+  it("a page of SCM has several mirrors, of one process or more, and each ends alone", () => {
+    const pages = new ForeignPages(), one = new Process(2), other = new Process(1);
+    pages.mirror(8 * PAGE, one, BASE);
+    pages.mirror(8 * PAGE, one, BASE + PAGE);
+    pages.mirror(8 * PAGE, other, BASE);
+    pages.write(8 * PAGE, filled(4));
+    assert.deepEqual(one.accesses, ["write 0 +4", `write ${PAGE} +4`]);
+    assert.deepEqual(other.accesses, ["write 0 +4"]);
+    pages.unmirror(8 * PAGE, one, BASE);
+    pages.write(8 * PAGE, filled(4));
+    assert.deepEqual(one.accesses.slice(2), [`write ${PAGE} +4`]);
+    other.isWatched = true;
+    assert.equal(pages.isWatched(8 * PAGE, 4), true);
+    pages.unmirror(8 * PAGE, other, BASE);
+    pages.write(8 * PAGE, filled(4));
+    assert.equal(other.accesses.length, 2);
+    assert.equal(pages.isWatched(8 * PAGE, 4), false);
+  });
+
   it("is watched where a process that waits has a part of the range", () => {
     const { pages, process } = twoPages();
     const isWatched = () => pages.isWatched(3 * PAGE - 4, 8);
