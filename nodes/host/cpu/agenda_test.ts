@@ -17,6 +17,11 @@ class Scanned {
     return Math.min(NEVER, ...this.threads.map(({ resumeAt }) => resumeAt));
   }
 
+  nextBut(order: number): Time {
+    const others = this.threads.filter((each) => each.order !== order);
+    return Math.min(NEVER, ...others.map(({ resumeAt }) => resumeAt));
+  }
+
   next(now: Time): number | undefined {
     for (;;) {
       const due = this.threads.filter(({ resumeAt }) => resumeAt <= now)
@@ -98,6 +103,7 @@ describe("Agenda", () => {
         }
         assert.equal(scanned.next(now), undefined);
         assert.equal(agenda.nextAt, scanned.nextAt);
+        for (const turn of all) assert.equal(agenda.nextBut(turn), scanned.nextBut(turn.order));
         waited += all.filter(({ isQueued }) => isQueued).length;
         now = Math.min(agenda.nextAt, now + 1 + rng.below(10));
         happens(now);
@@ -124,6 +130,11 @@ describe("PlacedHeap", () => {
       }
       assert.equal(heap.size, items.length);
       assert.equal(heap.first?.key, items.length === 0 ? undefined : least(items));
+      for (const item of [heap.first, items[0]]) {
+        if (item === undefined) continue;
+        const others = items.filter((each) => each !== item);
+        assert.equal(heap.firstBut(item)?.key, others.length === 0 ? undefined : least(others));
+      }
       const most = rng.below(50);
       const found = [...heap.upTo(({ key }) => key <= most)];
       assert.equal(found.length, items.filter(({ key }) => key <= most).length);

@@ -14,25 +14,39 @@ export interface ForeignMemory {
   readonly isWatched: boolean;
 }
 
+/** Where a process has a page. */
 interface ForeignPage {
   readonly memory: ForeignMemory;
   readonly address: number;
-  readonly isMirror?: true;
 }
 
 export class ForeignPages {
   readonly #pages = new Map<number, ForeignPage>();
+  /** Of a page of SCM: a process may have it at several addresses, and several processes may have it. */
+  readonly #mirrors = new Map<number, readonly ForeignPage[]>();
 
   /** @param frame the physical address of a page. @param address the process's, of its first byte. */
   map(frame: number, memory: ForeignMemory, address: number): void {
     this.#pages.set(frame / DRAM_PAGE_BYTES, { memory, address });
   }
 
-  /** A page of SCM of which the process has a copy: the card's writes go there, too. */
+  /** A page of SCM of which a process has a copy: the card's writes go there, too. */
   mirror(frame: number, memory: ForeignMemory, address: number): void {
-    this.#pages.set(frame / DRAM_PAGE_BYTES, { memory, address, isMirror: true });
+    const page = frame / DRAM_PAGE_BYTES;
+    this.#mirrors.set(page, [...this.#mirrors.get(page) ?? [], { memory, address }]);
   }
 
+  /** Ends one {@link mirror}. */
+  unmirror(frame: number, memory: ForeignMemory, address: number): void {
+    const page = frame / DRAM_PAGE_BYTES;
+    const others = (this.#mirrors.get(page) ?? []).filter((each) =>
+      each.memory !== memory || each.address !== address
+    );
+    if (others.length === 0) this.#mirrors.delete(page);
+    else this.#mirrors.set(page, others);
+  }
+
+  /** Ends {@link map}. */
   unmap(frame: number): void {
     this.#pages.delete(frame / DRAM_PAGE_BYTES);
   }
@@ -47,43 +61,57 @@ export class ForeignPages {
 
   /** Replaces the bytes that lie in foreign pages; those that their process has no more read 0. */
   read(physical: number, target: Uint8Array): void {
-    this.#each(physical, target, ({ memory, address, isMirror }, part) => {
-      if (isMirror) return;
-      const bytes = memory.read(address, part.length);
+    if (this.#pages.size === 0) return;
+    eachPage(physical, target, (page, inPage, part) => {
+      const place = this.#pages.get(page);
+      if (place === undefined) return;
+      const bytes = place.memory.read(place.address + inPage, part.length);
       if (bytes === undefined) part.fill(0);
       else part.set(bytes);
     });
   }
 
   write(physical: number, bytes: Uint8Array): void {
-    this.#each(physical, bytes, ({ memory, address }, part) => memory.write(address, part));
+    if (this.#isEmpty) return;
+    eachPage(physical, bytes, (page, inPage, part) => {
+      for (const { memory, address } of this.#placesOf(page)) memory.write(address + inPage, part);
+    });
   }
 
+  /** Whether a process waits for a write into this range. */
   isWatched(physical: number, length: number): boolean {
-    if (this.#pages.size === 0) return false;
+    if (this.#isEmpty) return false;
     // No write of a card is longer than a page.
-    return this.#memoryAt(physical)?.isWatched === true ||
-      this.#memoryAt(physical + length - 1)?.isWatched === true;
+    return this.#isWatchedAt(physical) || this.#isWatchedAt(physical + length - 1);
   }
 
-  #memoryAt(physical: number): ForeignMemory | undefined {
-    return this.#pages.get(Math.floor(physical / DRAM_PAGE_BYTES))?.memory;
+  get #isEmpty(): boolean {
+    return this.#pages.size === 0 && this.#mirrors.size === 0;
   }
 
-  #each(
-    physical: number,
-    bytes: Uint8Array,
-    use: (place: ForeignPage, part: Uint8Array) => void,
-  ): void {
-    if (this.#pages.size === 0) return;
-    for (let done = 0; done < bytes.length;) {
-      const inPage = (physical + done) % DRAM_PAGE_BYTES;
-      const length = Math.min(DRAM_PAGE_BYTES - inPage, bytes.length - done);
-      const page = this.#pages.get((physical + done - inPage) / DRAM_PAGE_BYTES);
-      if (page !== undefined) {
-        use({ ...page, address: page.address + inPage }, bytes.subarray(done, done + length));
-      }
-      done += length;
-    }
+  #isWatchedAt(physical: number): boolean {
+    const places = this.#placesOf(Math.floor(physical / DRAM_PAGE_BYTES));
+    return places.some(({ memory }) => memory.isWatched);
+  }
+
+  #placesOf(page: number): readonly ForeignPage[] {
+    const place = this.#pages.get(page);
+    return place === undefined ? this.#mirrors.get(page) ?? NONE : [place];
+  }
+}
+
+const NONE: readonly ForeignPage[] = [];
+
+function eachPage(
+  physical: number,
+  bytes: Uint8Array,
+  use: (page: number, inPage: number, part: Uint8Array) => void,
+): void {
+  for (let done = 0; done < bytes.length;) {
+    const inPage = (physical + done) % DRAM_PAGE_BYTES;
+    const length = Math.min(DRAM_PAGE_BYTES - inPage, bytes.length - done);
+    const page = (physical + done - inPage) / DRAM_PAGE_BYTES;
+    use(page, inPage, bytes.subarray(done, done + length));
+    done += length;
   }
 }

@@ -3,6 +3,7 @@
 import { failed, verbError } from "../verbs/errors.ts";
 import type { RnicEvent } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { QpAttributes } from "../../../fabric/wire/host_bus/rnic_command.ts";
+import type { Buffer } from "../memory/address_map.ts";
 import type { OpenDevice } from "../open_device.ts";
 import type { AhOptions } from "../verbs/address_handle.ts";
 import type {
@@ -342,19 +343,16 @@ export const CONTROL: Handlers<
     const pd = objects.get<Pd>(handle, "protection domain");
     if (failed(pd)) return pd;
     if (!(length > 0)) return verbError("EINVAL", `A region has bytes: found ${length}`);
-    const place = objects.inScm(addr, length);
-    const mapped = place === undefined
-      ? mappedAt(objects, addr, length)
-      : { buffer: objects.cpu.scm, offset: place };
-    if (failed(mapped)) return mapped;
-    const { buffer, offset } = mapped;
+    const place = placeOf(objects, addr, length);
+    if (failed(place)) return place;
+    const { buffer, offset } = place;
     const options = { offset, length, iova, access: access & ~OPTIONAL_ACCESS };
     const mr = yield* objects.device.verbs.regMr(pd, buffer, options);
     if (failed(mr)) {
-      if (place === undefined) objects.discard(buffer);
+      place.discard();
       return mr;
     }
-    if (place === undefined) objects.keep(mr, buffer);
+    place.keep(mr);
     return { words: { handle: objects.handle(mr), lkey: mr.lkey, rkey: mr.rkey } };
   },
 
@@ -366,16 +364,15 @@ export const CONTROL: Handlers<
       : objects.get<Pd>(pdHandle, "protection domain");
     if (pd !== undefined && failed(pd)) return pd;
     const isMoved = (flags & REREG.translation) !== 0;
-    const mapped = isMoved ? mappedAt(objects, addr, length) : undefined;
-    if (mapped !== undefined && failed(mapped)) return mapped;
+    const place = isMoved ? placeOf(objects, addr, length) : undefined;
+    if (place !== undefined && failed(place)) return place;
     const wrong = yield* objects.device.verbs.reregMr(mr, {
-      ...(mapped && { place: { ...mapped, length, iova: addr } }),
+      ...(place && { place: { buffer: place.buffer, offset: place.offset, length, iova: addr } }),
       ...(pd && { pd }),
       ...((flags & REREG.access) !== 0 && { access: access & ~OPTIONAL_ACCESS }),
     });
-    if (mapped === undefined) return done(wrong);
-    if (wrong !== undefined) objects.discard(mapped.buffer);
-    else objects.keep(mr, mapped.buffer);
+    if (wrong !== undefined) place?.discard();
+    else place?.keep(mr);
     return done(wrong);
   },
 
@@ -708,6 +705,42 @@ export const CONTROL: Handlers<
     return done(device.verbs.ackAsyncEvent(device, event));
   },
 };
+
+/** Memory for a region: of SCM where the process has mapped it there, else its own. */
+interface RegionPlace {
+  readonly buffer: Buffer;
+  readonly offset: number;
+  /** It is the region's, until the region has another one or none. */
+  keep(mr: Mr): void;
+  /** No region has become of it. */
+  discard(): void;
+}
+
+function placeOf(
+  objects: NativeObjects,
+  address: number,
+  length: number,
+): RegionPlace | VerbError {
+  const inScm = objects.inScm(address, length);
+  if (failed(inScm)) return inScm;
+  if (inScm !== undefined) {
+    return {
+      buffer: objects.cpu.scm,
+      offset: inScm,
+      keep: (mr) => objects.unmap(mr),
+      discard: () => {},
+    };
+  }
+  const mapped = mappedAt(objects, address, length);
+  if (failed(mapped)) return mapped;
+  const { buffer, offset } = mapped;
+  return {
+    buffer,
+    offset,
+    keep: (mr) => objects.keep(mr, buffer),
+    discard: () => objects.discard(buffer),
+  };
+}
 
 function mappedAt(
   objects: NativeObjects,

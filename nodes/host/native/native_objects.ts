@@ -146,15 +146,23 @@ export class NativeObjects implements ForeignMemory {
     if (part === undefined) return;
     this.#scm.delete(address);
     for (let done = 0; done < part.length; done += DRAM_PAGE_BYTES) {
-      this.outside.foreign.unmap(SCM_BASE + part.offset + done);
+      this.outside.foreign.unmirror(SCM_BASE + part.offset + done, this, part.address + done);
     }
   }
 
-  /** The offset in SCM of a range of the process's memory that it has mapped; undefined of other memory. */
-  inScm(address: number, length: number): number | undefined {
+  /**
+   * The offset in SCM of a range of the process's memory that it has mapped; undefined of other memory.
+   * EINVAL where the range lies in a mapping in part: no region is of two memories.
+   */
+  inScm(address: number, length: number): number | undefined | VerbError {
     for (const part of this.#scm.values()) {
-      if (address >= part.address && address + length <= part.address + part.length) {
+      const end = part.address + part.length;
+      if (address >= part.address && address + length <= end) {
         return part.offset + address - part.address;
+      }
+      if (address < end && address + length > part.address) {
+        const range = `[${address}, ${address + length})`;
+        return verbError("EINVAL", `${range} lies in SCM from ${part.address} to ${end} in part`);
       }
     }
     return undefined;
