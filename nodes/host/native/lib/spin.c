@@ -476,8 +476,8 @@ static void on_tick(int number, siginfo_t *info, void *context)
 		timer_rests = true;
 		return;
 	}
-	/* First: a system call of this handler's would be trapped, and become a request in mid-air. */
 	bool was_ahead = ahead_pause();
+	/* Its system call would be trapped, and the host asked in the middle of a clock read. */
 	end_without_host();
 	if (turns != tick_turn) {
 		begin_turn();
