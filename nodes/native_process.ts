@@ -4,21 +4,37 @@
  * of `nodes/` with I/O.
  */
 import { MESSAGE, MESSAGES } from "./host/native/requests.ts";
-import type { NativePort, NativeProcess, NativeStart, NativeThread } from "./host/native/port.ts";
+import {
+  FILE_BYTES,
+  type NativePort,
+  type NativeProcess,
+  type NativeStart,
+  type NativeThread,
+} from "./host/native/port.ts";
 
 /** Bytes of a word of a message. */
 const WORD = 8;
 /** The kernel's default of a pipe: longer pieces of memory go in several messages. */
 const PIECE_BYTES = 1 << 16;
-/** A number of the shell's, and the end of its line. */
-const STATUS_BYTES = 16;
+/** Real time that a program has to end after it has let go of its pipes or they of it. */
+const END_MS = 5_000;
+const KILLED = 128 + 9;
 
 /**
- * The shell writes the status when the program has ended. It has that pipe open for reading, too: it does
- * not wait for a host that is gone.
+ * Two shells, each of which dies with its parent, as the program does: whatever the host's process dies
+ * of, and whatever the program waits for. The first one has the program's status, and takes with it what
+ * the program has started. `$1` is the host's process, which may have died before the signal was asked for.
  */
-const LAUNCH = `cd "$1" && shift && { exec 5<>status; ` +
-  `(exec >stdout 2>stderr </dev/null 3>requests 4<replies 5>&-; exec "$@"); echo $? >&5; } 2>/dev/null`;
+const PROGRAM = `ulimit -f ${
+  FILE_BYTES / 512
+}; exec >stdout 2>stderr </dev/null 3>requests 4<replies; exec "$@"`;
+const LAUNCH = `[ $PPID = "$1" ] && cd "$2" && shift 2 && ` +
+  `{ setpriv --pdeathsig KILL sh -c '${PROGRAM}' sh "$@"; echo $? >status; kill -KILL 0; } 2>/dev/null`;
+/** Where it cannot, the pipes are opened all the same: the host's process waits for that. */
+const LAUNCHER = `setpriv --pdeathsig KILL true 2>/dev/null && ` +
+  `exec setpriv --pdeathsig KILL sh -c "$0" sh "$@"; cd "$2" && ` +
+  `{ : >stdout; echo "no setpriv --pdeathsig here: expected util-linux" >stderr; ` +
+  `echo 127 >status; : >requests <replies; }`;
 
 export interface NativeOptions {
   /** The preloaded library. */
@@ -38,7 +54,9 @@ class PipedProcess implements NativeProcess, NativeThread {
   readonly first: Uint8Array<ArrayBuffer> | undefined;
   readonly #requests: Deno.FsFile;
   readonly #replies: Deno.FsFile;
-  readonly #status: Deno.FsFile;
+  readonly #status: string;
+  /** The launcher's number, and that of the session with all of the program's processes. */
+  readonly #session: number;
   readonly #outputs: Record<"stdout" | "stderr", { readonly file: Deno.FsFile; read: number }>;
   #buffer = new Uint8Array(PIECE_BYTES);
   /** Messages that wait for the next resumption, and their bytes. */
@@ -49,7 +67,7 @@ class PipedProcess implements NativeProcess, NativeThread {
   constructor({ library, directory, wrap }: NativeOptions, { name, file, argv, env }: NativeStart) {
     const folder = `${directory}/${name}`;
     Deno.mkdirSync(folder, { recursive: true, mode: 0o700 });
-    const pipes = ["requests", "replies", "status"].map((pipe) => `${folder}/${pipe}`);
+    const pipes = ["requests", "replies"].map((pipe) => `${folder}/${pipe}`);
     makePipes(pipes);
     const variables = Object.entries({
       PATH: "/usr/local/bin:/usr/bin:/bin",
@@ -63,7 +81,7 @@ class PipedProcess implements NativeProcess, NativeThread {
     const [, ...given] = argv;
     const command = [...wrap?.(folder) ?? [], "env", "-i", ...variables, file, ...given];
     const child = new Deno.Command("sh", {
-      args: ["-c", LAUNCH, "sh", folder, ...command],
+      args: ["-c", LAUNCHER, LAUNCH, `${Deno.pid}`, folder, ...command],
       stdin: "null",
       stdout: "null",
       stderr: "null",
@@ -71,6 +89,8 @@ class PipedProcess implements NativeProcess, NativeThread {
       detached: true,
     }).spawn();
     child.unref();
+    this.#session = child.pid;
+    this.#status = `${folder}/status`;
     this.#requests = Deno.openSync(pipes[0]!, { read: true });
     this.#replies = Deno.openSync(pipes[1]!, { write: true });
     const outputOf = (stream: string) => ({
@@ -78,7 +98,6 @@ class PipedProcess implements NativeProcess, NativeThread {
       read: 0,
     });
     this.#outputs = { stdout: outputOf("stdout"), stderr: outputOf("stderr") };
-    this.#status = Deno.openSync(pipes[2]!, { read: true });
     this.first = this.#next();
   }
 
@@ -124,12 +143,24 @@ class PipedProcess implements NativeProcess, NativeThread {
     return joined(parts);
   }
 
+  /** A program that goes on without its pipes, by an exec for one, is killed. */
   end(): number {
     if (this.#code !== undefined) return this.#code;
     this.#close();
-    const bytes = new Uint8Array(STATUS_BYTES), length = this.#status.readSync(bytes) ?? 0;
-    this.#status.close();
-    return this.#code = Number(new TextDecoder().decode(bytes.subarray(0, length)));
+    const code = this.#awaitStatus();
+    if (code === undefined) killSession(this.#session);
+    return this.#code = code ?? KILLED;
+  }
+
+  /** Undefined where none comes: the shell writes it when the program has ended. */
+  #awaitStatus(): number | undefined {
+    const until = performance.now() + END_MS, clock = new Int32Array(new SharedArrayBuffer(4));
+    for (let waitMs = 1; performance.now() < until; waitMs = Math.min(2 * waitMs, 20)) {
+      const text = ifThere(() => Deno.readTextFileSync(this.#status));
+      if (text?.endsWith("\n")) return Number(text);
+      Atomics.wait(clock, 0, 0, waitMs);
+    }
+    return undefined;
   }
 
   /** It waits for a reply, and the pipe's end kills it: a sandbox may hide its number. */
@@ -255,4 +286,19 @@ function makePipes(paths: readonly string[]): void {
   const args = ["-c", 'mkfifo -m 600 "$@"', "sh", ...paths];
   const { success, stderr } = new Deno.Command("sh", { args }).outputSync();
   if (!success) throw new Error(`mkfifo: ${new TextDecoder().decode(stderr).trim()}`);
+}
+
+/** With the launcher, and all that it has started. */
+function killSession(session: number): void {
+  const args = ["-c", 'kill -KILL -- "-$1"', "sh", `${session}`];
+  new Deno.Command("sh", { args, stdout: "null", stderr: "null" }).outputSync();
+}
+
+function ifThere<T>(read: () => T): T | undefined {
+  try {
+    return read();
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return undefined;
+    throw error;
+  }
 }

@@ -113,6 +113,7 @@ export class Host implements Node, Machine<ThreadContext> {
     };
     this.outside = {
       quietUntil: () => this.#quietUntil(),
+      isAlone: () => this.#processor.isAlone,
       acted: () => this.#processor.acted = true,
       foreign: this.memory.foreign,
       peek: (physical, length) => this.memory.peek(physical, length),

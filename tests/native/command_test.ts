@@ -143,6 +143,54 @@ describe("native programs by the command", () => {
     });
   }
 
+  it("an end of each kind is told in one sentence, and nothing stays", async () => {
+    const ends = {
+      'execl("/bin/sleep", "sleep", "1000", NULL)': "exit code 70: rackmesh: .*\\(exec\\)",
+      "daemon(1, 1)": "exit code 70: rackmesh: .*\\(daemon\\)",
+      // The pipes are gone, and the program goes on.
+      "syscall(SYS_close_range, 3, ~0u, 0); for (;;)": "ended by signal 9",
+      'closefrom(3); if (!fork()) pause(); puts("whole"); return 7': "exit code 7: whole",
+      "raise(SIGTERM)": "ended by signal 15",
+    };
+    const programs = await Promise.all(
+      Object.keys(ends).map(async (code, i) => {
+        const path = await rig.file(`end${i}.c`, `${HEADERS}int main(void) { ${code}; }\n`);
+        const program = path.replace(/\.c$/, "");
+        const args = ["-w", "-D_GNU_SOURCE", "-o", program, path];
+        assert.ok(new Deno.Command("cc", { args }).outputSync().success, code);
+        return `{ on: a, native: [${program}] }`;
+      }),
+    );
+    const { code, stdout } = await run(scenario(programs), ["--pack", "all"]);
+    assert.equal(code, 1);
+    for (const end of Object.values(ends)) assert.match(stdout, new RegExp(end));
+    assert.doesNotMatch(stdout, /\.ts:\d+/);
+    await eventually("no native process", () => processesIn(rig.cache).length === 0);
+  });
+
+  it("with another program on its core, a clock's reads come to one digest with and without leases", async () => {
+    const path = await rig.file("turns.c", READS_FOR_A_WHILE), program = path.replace(/\.c$/, "");
+    assert.ok(new Deno.Command("cc", { args: ["-o", program, path] }).outputSync().success);
+    const text = "name: turns\nhosts: { a: { cores: 1 }, b: {} }\nprograms:\n" +
+      `  - { on: a, native: [${program}], at: 100us }\n` +
+      "  - { on: a, run: put, to: b, bytes: 128KiB, at: 100us }\n";
+    const on = reportOf(await run(text, ["--pack", "all", "--json"]));
+    const off = reportOf(await run(text, ["--pack", "all", "--json"], { RACKMESH_LEASE: "off" }));
+    assert.equal(on.digest, off.digest);
+  });
+
+  it("a service is refused beside a native program, and there is none by default", async () => {
+    const text = scenario([SERVER]);
+    const { code, stderr } = await run(text.replace("b: {}", "b: { services: persistd }"), []);
+    assert.equal(code, 64);
+    assert.match(stderr, /found "persistd" on b, which has a native program/);
+    const put = await run(
+      scenario([SERVER, "{ on: a, run: put, to: b, bytes: 4KiB }"], "until: 4ms\n"),
+      ["--pack", "all"],
+    );
+    assert.match(put.stdout, /no program listens/);
+  });
+
   it("Ctrl-C leaves no native process behind", async () => {
     const path = await rig.file(
       "native.yaml",
@@ -227,6 +275,20 @@ describe("native programs by the command", () => {
     assert.match(stderr, /server: written by RDMA WRITE/);
   });
 });
+
+const HEADERS = ["signal.h", "stdio.h", "sys/syscall.h", "unistd.h"]
+  .map((name) => `#include <${name}>\n`).join("");
+
+const READS_FOR_A_WHILE = `
+#include <time.h>
+int main(void) {
+	struct timespec now;
+	do
+		clock_gettime(CLOCK_MONOTONIC, &now);
+	while (now.tv_nsec < 400000);
+	return 0;
+}
+`;
 
 const READS_CLOCK = `
 #include <time.h>

@@ -156,7 +156,10 @@ function checkProgram(
   const { hostNames } = draft;
   const { on, run, options, native } = program;
   checkNic({ path, program, draft }, report);
-  if (native !== undefined) checkNativeName([...path, "native", 0], run, report);
+  if (native !== undefined) {
+    checkNativeName([...path, "native", 0], run, report);
+    checkNoServices({ on, draft }, report);
+  }
   if (!(on.length === 1 && on[0] === "all")) {
     const places = namePaths(draft.data, [...path, "on"]);
     on.forEach((name, i) => {
@@ -178,6 +181,22 @@ function checkProgram(
     }
   }
   if (program.run === "log" || program.run === "log-read") checkQuorum(program, path, report);
+}
+
+/** What the service stores would be in a native program's SCM. */
+function checkNoServices(
+  { on, draft }: { readonly on: readonly string[]; readonly draft: Draft },
+  report: Report,
+): void {
+  const natives = on.length === 1 && on[0] === "all" ? draft.hostNames : on;
+  for (const path of new Set(natives.flatMap((name) => [draft.hostPaths.get(name) ?? []]))) {
+    const own = valueAt(draft.data, [...path, "services"]);
+    const given = own ?? valueAt(draft.data, ["defaults", "services"]);
+    if (path.length === 0 || given === undefined || given === "none") continue;
+    const at = [...(own === undefined ? ["defaults"] : path), "services"];
+    const found = `${showFound(given)} on ${path.at(-1)}, which has a native program`;
+    report(at, { found, expected: "none there, as the SCM is the native program's" });
+  }
 }
 
 /** A report names a program by its run: a binary's name is told from those of other programs. */

@@ -104,14 +104,15 @@ function readSections(reading: Reading, file: string): Scenario | undefined {
     until,
   };
   if (names.length > 0 || isMapping(data.hosts)) checkScenario(draft, report);
+  const programs = draft.programs.flatMap(({ program }) => expand(program, names));
   return {
     file,
     name: name ?? "",
     seed: read(reading, ["seed"], SECTIONS.seed) ?? 1,
     profile,
     fabric,
-    hosts: hosts.toSorted((x, y) => x.name < y.name ? -1 : 1),
-    programs: draft.programs.flatMap(({ program }) => expand(program, names)),
+    hosts: withoutServices(hosts, programs).toSorted((x, y) => x.name < y.name ? -1 : 1),
+    programs,
     faults: draft.faults.map(({ fault }) => fault).toSorted((x, y) => x.at - y.at),
     linkFaults: draft.linkFaults.map(({ fault }) => fault),
     deviceFaults: draft.deviceFaults.map(({ fault }) => fault),
@@ -123,6 +124,15 @@ function readSections(reading: Reading, file: string): Scenario | undefined {
     ...(draft.coherence !== undefined && { coherence: draft.coherence }),
     capture: read(reading, ["capture"], SECTIONS.capture) ?? {},
   };
+}
+
+/** The SCM of a host with native programs is theirs, from its first byte: no service stores there. */
+function withoutServices(
+  hosts: readonly HostScenario[],
+  programs: Scenario["programs"],
+): HostScenario[] {
+  const natives = new Set(programs.flatMap(({ on, native }) => native === undefined ? [] : [on]));
+  return hosts.map((host) => natives.has(host.name) ? { ...host, services: [] } : host);
 }
 
 function readHosts(

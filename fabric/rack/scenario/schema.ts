@@ -177,7 +177,7 @@ export const hostSchema = mapping({
     sampleOneIn: ["sample", integer(1, 1_000_000)],
   }).optional().describe("whether a past without failures stands for a read-back, and which"),
   services: oneOf([...SERVICES, "none"]).optional().describe(
-    "what runs on the host besides its programs",
+    "what runs on the host besides its programs; nothing beside native ones",
   ),
   roce: roceVersion.optional().describe("what its cards speak; else as the fabric says"),
   nics: integer(1, MAX_RNICS).optional().describe(

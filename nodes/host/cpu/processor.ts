@@ -186,6 +186,13 @@ export class Processor {
     return Math.min(this.#planned.first?.at ?? NEVER, this.#agenda.nextBut(this.#running));
   }
 
+  /** Whether the thread whose turn it is has its core for itself. */
+  get isAlone(): boolean {
+    const running = this.#running;
+    const isBeside = (task: Task) => task !== running && task.core === running?.core;
+    return !this.#tasks.values().some(isBeside) && ![...this.#planned].some(isBeside);
+  }
+
   unfinished(): Unfinished[] {
     const all = [...this.#tasks, ...this.#planned].sort(inOrder);
     return all.map(({ plan, steps, wait, readyAt, since }) => {

@@ -69,6 +69,8 @@ export interface Measurement {
 export interface Outside {
   /** Nothing but the caller acts on the host before: depends on the packing. */
   quietUntil(): Time;
+  /** No other thread of the host is on the caller's core. */
+  isAlone(): boolean;
   /** The program does more in this step than look at its clock or at an empty queue. */
   acted(): void;
   /** Pages of the host whose content is a process's memory. */

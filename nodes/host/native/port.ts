@@ -1,5 +1,8 @@
 /** The host's way to the processes of its native programs; `nodes/native_process.ts` has the pipes. */
 
+/** The largest file that a program can write, its output's among them: SIGXFSZ ends it. */
+export const FILE_BYTES = 1 << 28;
+
 /** What starts a native program. */
 export interface NativeStart {
   /** The program's name on its host and in its life: names its working folder. */

@@ -23,8 +23,9 @@ export const MESSAGES = { reply: 0, read: 1, write: 2, kill: 3 } as const;
  * The begin of a reply. `error` is an errno, 0 for none. `nowPs`: virtual time of the thread.
  * `leasePs`: until then nothing changes that the thread could see, so the library reads the clock
  * and polls empty queues itself; NEVER (2^63 - 1) where only the thread's own requests change it.
+ * `alone`: no other thread is on its core, so none has a turn between its clock reads.
  */
-export const REPLY = ["error", "nowPs", "leasePs"] as const;
+export const REPLY = ["error", "nowPs", "leasePs", "alone"] as const;
 
 export interface RequestRow {
   readonly args: readonly string[];

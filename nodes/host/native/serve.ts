@@ -25,13 +25,16 @@ import {
 import { ERRNO } from "./numbers.ts";
 import { SCM } from "./scm_requests.ts";
 import { Lines } from "./output_lines.ts";
-import type { NativePort, NativeProcess } from "./port.ts";
+import { FILE_BYTES, type NativePort, type NativeProcess } from "./port.ts";
 import type { RequestName } from "./requests.ts";
 import { SOCKETS } from "./socket_requests.ts";
 import { type Answered, encodeReply, Request, timeOf } from "./words.ts";
 
 /** The numbers that programs see as their process's, in the order of their start on a host. */
 const FIRST_PID = 4001;
+const SIGXFSZ = 25;
+/** Characters of its last line with which a failed program is told. */
+const LINE_MOST = 400;
 
 /** A program that starts the process of a native one and serves it until its end. */
 export function nativeProgram(port: NativePort, { native }: ProgramPlan): Program {
@@ -83,11 +86,22 @@ class Serving {
     const code = this.#process.end();
     cpu.report("native-ended", { program: cpu.program, code });
     if (code !== 0) throw ended(this.#ended(code));
+    // A loader may leave the library out, as that of a file with capabilities does.
+    if (this.#process.first === undefined) {
+      throw ended(
+        "It has ended without the library of native programs: expected one that loads it",
+      );
+    }
   }
 
   #ended(code: number): string {
-    const last = this.#lines.stderr.last ?? this.#lines.stdout.last;
-    const how = code > 128 ? `ended by signal ${code - 128}` : `exit code ${code}`;
+    const last = (this.#lines.stderr.last ?? this.#lines.stdout.last)?.slice(0, LINE_MOST);
+    const signal = code > 128 ? code - 128 : 0;
+    const how = signal === SIGXFSZ
+      ? `has written a file of more than ${FILE_BYTES >> 20} MiB`
+      : signal > 0
+      ? `ended by signal ${signal}`
+      : `exit code ${code}`;
     return last === undefined ? how : `${how}: ${last}`;
   }
 
@@ -118,6 +132,7 @@ class Serving {
       nowPs: cpu.now,
       // An entry that was written while an empty queue was polled is missed by no local poll.
       leasePs: quietUntil <= cpu.now ? cpu.now : cpu.outside!.quietUntil(),
+      alone: cpu.outside!.isAlone() ? 1 : 0,
     };
     const bad = isError && "bad" in answered ? { words: { bad: answered.bad as number } } : {};
     return encodeReply(name, head, (isError ? bad : answered) as Answered<RequestName>);
@@ -186,13 +201,9 @@ const TIME: Handlers<"hello" | "clock" | "sleep" | "spin" | "stuck" | "exit"> = 
   },
 
   *stuck({ instruction }, _, request) {
-    const where = new TextDecoder().decode(request.bytes("stuck"));
-    const seconds = STUCK_US / 1e6;
-    throw new ProgramError(
-      `It has run for ${seconds} s of real time without a call, at 0x${
-        instruction.toString(16)
-      } ${where}`,
-    );
+    const where = new TextDecoder().decode(request.bytes("stuck")).trim().replaceAll("\n", ", in ");
+    const seconds = STUCK_US / 1e6, at = instruction.toString(16);
+    throw ended(`It has run for ${seconds} s of real time without a call, at 0x${at}: ${where}`);
   },
 
   *exit({ code }, { cpu }) {

@@ -136,6 +136,8 @@ export interface ReplyHead {
   readonly nowPs: number;
   /** NEVER: no limit. */
   readonly leasePs: number;
+  /** 0 or 1. */
+  readonly alone: number;
 }
 
 /** A time that a message has, where {@link WORD_NEVER} stands for NEVER. */

@@ -6,6 +6,8 @@
  * other request, first lets the used time pass at the host. System calls would answer EFAULT for
  * protected pages: they are trapped as well (Syscall User Dispatch, Linux 5.11), and wait likewise.
  *
+ * On a core with other threads each read would be one's turn to give way: there it does not run ahead.
+ *
  * What the host sees are fewer requests, with the same times. Where the kernel or the program's memory
  * does not allow it, or with RACKMESH_LEASE=off, each clock read beyond the lease is a request.
  */
@@ -161,7 +163,7 @@ bool ahead_may_read_clock(void)
 		reads++;
 		return native.used_ps < MOST_PS;
 	}
-	return possible && clock_requests >= patience && begin();
+	return possible && native.alone && clock_requests >= patience && begin();
 }
 
 /* The thread is about to see what may have changed: the host catches up with it. */

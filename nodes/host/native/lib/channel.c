@@ -21,6 +21,7 @@
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/personality.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -237,6 +238,7 @@ int request_send(void)
 		native.epoch++;
 	native.now_ps = reply[REPLY_nowPs];
 	native.lease_ps = native.lease ? reply[REPLY_leasePs] : 0;
+	native.alone = reply[REPLY_alone];
 	native.used_ps = 0;
 	turns++;
 	in_request = false;
@@ -253,6 +255,11 @@ const uint64_t *answer(void)
 size_t answer_bytes(void)
 {
 	return message - (MESSAGE_WORDS + REPLY_WORDS) * sizeof(uint64_t);
+}
+
+bool is_own_descriptor(int fd)
+{
+	return native.active && (fd == requests_fd || fd == replies_fd);
 }
 
 void *libc_function(const char *name)
@@ -323,7 +330,7 @@ static void say_hello(void)
 	uint64_t *arg = request_begin(REQUEST_hello, ARG_hello_WORDS);
 
 	arg[ARG_hello_version] = TABLE_VERSION;
-	arg[ARG_hello_pid] = syscall(SYS_getpid);
+	arg[ARG_hello_pid] = native.real_pid = syscall(SYS_getpid);
 	int error = request_send();
 	if (error)
 		native_fail("the host refuses the program: %s", strerror(error));
@@ -365,6 +372,8 @@ static void be_child(void)
 		return;
 	native.active = false;
 	native.forked = true;
+	/* In no sandbox it would outlive the program, and the rack. */
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	spin_stop();
 	clock_stop();
 	ahead_stop();

@@ -297,19 +297,104 @@ void clock_stop(void)
 		result_;                       \
 	})
 
+/*
+ * In the program's own process, not in the child of a vfork: what comes after has neither this library
+ * nor a place in the rack's time.
+ */
+static void refuse_exec(const char *path)
+{
+	if (native.active && native.real_pid == (uint64_t)syscall(SYS_getpid))
+		native_fail("the program starts %s in its place (exec): expected a child's", path);
+}
+
 EXPORT int execve(const char *path, char *const argv[], char *const envp[])
 {
+	refuse_exec(path);
 	return UNTRAPPED(LIBC(execve)(path, argv, envp));
+}
+
+EXPORT int execvpe(const char *file, char *const argv[], char *const envp[])
+{
+	refuse_exec(file);
+	return UNTRAPPED(LIBC(execvpe)(file, argv, envp));
 }
 
 EXPORT int execv(const char *path, char *const argv[])
 {
-	return UNTRAPPED(LIBC(execv)(path, argv));
+	return execve(path, argv, environ);
 }
 
 EXPORT int execvp(const char *file, char *const argv[])
 {
-	return UNTRAPPED(LIBC(execvp)(file, argv));
+	return execvpe(file, argv, environ);
+}
+
+/* Their arguments in a row, and the environment behind them: glibc's own call none of the above. */
+#define EXEC_LIST(first, call, environment)                                       \
+	({                                                                        \
+		va_list args_;                                                    \
+		size_t count_ = 1;                                                \
+		va_start(args_, first);                                           \
+		while (va_arg(args_, char *))                                     \
+			count_++;                                                 \
+		va_end(args_);                                                    \
+		char *argv_[count_ + 1];                                          \
+		argv_[0] = (char *)first;                                         \
+		va_start(args_, first);                                           \
+		for (size_t i_ = 1; i_ <= count_; i_++)                           \
+			argv_[i_] = va_arg(args_, char *);                        \
+		char *const *envp_ = environment;                                 \
+		va_end(args_);                                                    \
+		call(path, argv_, envp_);                                         \
+	})
+
+EXPORT int execl(const char *path, const char *first, ...)
+{
+	return EXEC_LIST(first, execve, environ);
+}
+
+EXPORT int execlp(const char *path, const char *first, ...)
+{
+	return EXEC_LIST(first, execvpe, environ);
+}
+
+EXPORT int execle(const char *path, const char *first, ...)
+{
+	return EXEC_LIST(first, execve, va_arg(args_, char *const *));
+}
+
+/* Its child would be the program, and has no place in the rack's time: it stays where it is. */
+EXPORT int daemon(int stay, int keep)
+{
+	if (native.active)
+		native_fail("the program goes to the background (daemon): expected one that stays");
+	return LIBC(daemon)(stay, keep);
+}
+
+/* The signals by which this library sees loops, counters, and stores stay open to it. */
+static const sigset_t *unblockable(int how, const sigset_t *set, sigset_t *copy)
+{
+	static const int own[] = { SIGSEGV, SIGTRAP, SIGSYS };
+
+	if (!native.active || !set || how == SIG_UNBLOCK)
+		return set;
+	*copy = *set;
+	for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++)
+		sigdelset(copy, own[i]);
+	sigdelset(copy, TICK_SIGNAL);
+	return copy;
+}
+
+EXPORT int sigprocmask(int how, const sigset_t *restrict set, sigset_t *restrict old)
+{
+	sigset_t copy;
+	return LIBC(sigprocmask)(how, unblockable(how, set, &copy), old);
+}
+
+EXPORT int pthread_sigmask(int how, const sigset_t *restrict set, sigset_t *restrict old)
+{
+	sigset_t copy;
+	return LIBC(pthread_sigmask)(how, unblockable(how, set, &copy), old);
 }
 
 EXPORT int posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,

@@ -730,6 +730,8 @@ EXPORT int close(int fd)
 {
 	struct descriptor *descriptor = descriptor_of(fd);
 
+	if (is_own_descriptor(fd))
+		return fail(EBADF);
 	scm_close(fd);
 	if (!descriptor)
 		return LIBC(close)(fd);
@@ -743,18 +745,23 @@ EXPORT int close(int fd)
 
 EXPORT int close_range(unsigned first, unsigned last, int flags)
 {
-	for (unsigned fd = first; fd <= last && fd < 4096 && !(flags & CLOSE_RANGE_CLOEXEC); fd++)
-		if (descriptor_of(fd))
+	unsigned from = first;
+
+	for (unsigned fd = first; fd <= last && fd < 4096; fd++) {
+		if (is_own_descriptor(fd)) {
+			if (fd > from && LIBC(close_range)(from, fd - 1, flags) < 0)
+				return -1;
+			from = fd + 1;
+		} else if (!(flags & CLOSE_RANGE_CLOEXEC) && descriptor_of(fd)) {
 			close(fd);
-	return LIBC(close_range)(first, last, flags);
+		}
+	}
+	return from > last && from > first ? 0 : LIBC(close_range)(from, last, flags);
 }
 
 EXPORT void closefrom(int first)
 {
-	for (int fd = first < 0 ? 0 : first; fd < 4096; fd++)
-		if (descriptor_of(fd))
-			close(fd);
-	LIBC(closefrom)(first);
+	close_range(first < 0 ? 0 : first, ~0u, 0);
 }
 
 /* `made` is a copy of `fd` that the kernel has made. */

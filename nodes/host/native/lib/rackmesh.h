@@ -28,6 +28,7 @@ struct native {
 	bool lease;            /* RACKMESH_LEASE=off makes each poll and each clock read a request */
 	bool local_polls;      /* RACKMESH_LEASE=clock makes each poll one, and no clock read in the lease */
 	uint64_t pid;          /* virtual */
+	uint64_t real_pid;
 	uint64_t clock_ps;     /* cost of a clock read, of rdtsc, of a poll of an empty queue */
 	uint64_t tsc_ps;
 	uint64_t poll_ps;
@@ -41,6 +42,7 @@ struct native {
 
 	uint64_t now_ps;       /* of the last reply */
 	uint64_t lease_ps;     /* of the last reply; 0 where local answers are off */
+	bool alone;            /* as of the last reply: its core is its own */
 	uint64_t used_ps;      /* by local answers since then */
 	uint64_t alarm_ps;     /* SIGALRM is due; NEVER */
 	int alarm_count;       /* alarms that were raised: a wait that saw one ends with EINTR */
@@ -100,6 +102,7 @@ void descriptor_close(int fd);                   /* closes the kernel's part, to
 bool descriptor_copy(int fd, int to);            /* after dup(2); false: the table is too small */
 void forget_polled(int fd);                      /* waits.c: no epoll waits for it any more */
 bool descriptor_waits(int fd);                   /* not O_NONBLOCK */
+bool is_own_descriptor(int fd);                  /* the library's: a program that closes all keeps it */
 
 /* net.c's `socket` asks first: sockets of RDMA netlink would show the machine's own devices. */
 static inline bool socket_refused(int domain, int protocol)
@@ -141,6 +144,7 @@ bool scm_write(uint64_t address, const void *bytes, size_t length); /* false: no
 int scm_open_file(const char *path, int flags); /* -2: another path */
 void scm_close(int fd);
 /* spin.c */
+#define TICK_SIGNAL (SIGRTMAX - 2)
 void spin_start(void);
 void spin_stop(void);
 void spin_wake(void);              /* a request has ended: the watchdog ticks again */

@@ -40,7 +40,6 @@ struct round {
 	uint64_t lowest, lowest_hash; /* its lowest instruction, and the registers there */
 };
 
-static int tick_signal;
 static int timer = -1;
 static volatile bool timer_rests; /* a tick came in a request: it is set again when that ends */
 static uint64_t tick_us, tick_turn, turn_began_us;
@@ -523,10 +522,9 @@ void spin_start(void)
 	if (native.spin_us == 0)
 		return;
 	backtrace(&frame, 1); /* its first call loads a library: not in a signal handler */
-	tick_signal = SIGRTMAX - 2;
-	event.sigev_signo = tick_signal;
+	event.sigev_signo = TICK_SIGNAL;
 	event._sigev_un._tid = syscall(SYS_gettid);
-	sigaction(tick_signal, &tick, NULL);
+	sigaction(TICK_SIGNAL, &tick, NULL);
 	sigaction(SIGTRAP, &trap, NULL);
 	if (syscall(SYS_timer_create, CLOCK_MONOTONIC, &event, &timer) < 0)
 		native_fail("no timer for the watchdog: %s", strerror(errno));
