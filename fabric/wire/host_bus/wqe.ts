@@ -19,7 +19,7 @@ export const MAX_WQE_UNITS = 16;
 export const MAX_INLINE_BYTES = 220;
 /** CALIBRATION: the limit of a queue pair. A SEND's WQE has no remote address: perftest sends 16 B more inline. */
 export const MAX_INLINE_DATA = MAX_INLINE_BYTES + 16;
-/** max_sge of ConnectX-4 and later. */
+/** Elements of one work request: max_sge of ConnectX-4 and later. */
 export const MAX_SGE = 30;
 /** H-01: of one work request. */
 export const MAX_OBJECTS = 8;

@@ -269,6 +269,7 @@ export class MemorySystem {
     return pluggedLoadPs - dramLoadPs;
   }
 
+  /** The place of the first byte of a DMA read, on which its latency depends. */
   dmaReadPlace(address: number, noSnoop: boolean): "llc" | Memory {
     if (this.foreign.has(address)) this.#seeStores(address);
     if (!noSnoop && this.llc.find(this.physical.lineOf(address)) >= 0) return "llc";
@@ -289,8 +290,8 @@ export class MemorySystem {
   }
 
   /**
-   * State of the LLC's copy (C-05), as the one cache of all cores; I: none. The snoop filter knows
-   * whether the card has a copy in S.
+   * The state of the LLC's copy of a line (C-05), as the one cache of all cores: M, E, or I for
+   * none. The snoop filter knows whether the card also has a copy in S.
    */
   lineState(address: number): "M" | "E" | "I" {
     const slot = this.llc.find(this.physical.lineOf(address));

@@ -66,6 +66,7 @@ function fill({ cpu }: Device, { address }: { readonly address: number }, length
   }
 }
 
+/** The send place of queue pair `index`. */
 export function sendSge({ mr, placeBytes }: TestBuffer, index: number, bytes: number): Sge {
   return sge(mr, 2 * index * placeBytes, bytes);
 }

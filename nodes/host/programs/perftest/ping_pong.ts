@@ -1,7 +1,8 @@
 /**
- * Both ends of a ping-pong run one loop; the client sends first, and each end polls its send's
- * completion before the peer's message, as in perftest. A WRITE is detected by its last byte, as
- * there, too: its bytes become visible in order.
+ * The latency loops. In a ping-pong both ends run the same loop; the client sends first, and each
+ * end polls its send's completion before the peer's message, as perftest does. An end
+ * detects a WRITE by its last byte, like perftest, as the bytes of one WRITE become visible in
+ * order.
  */
 import { PS_PER_US, type Time } from "../../../../fabric/base/time.ts";
 import { type Connection, disconnecting, isDisconnected } from "../../cm/connection.ts";
