@@ -185,7 +185,7 @@ const TIME: Handlers<"hello" | "clock" | "sleep" | "spin" | "stuck" | "exit"> = 
     return {};
   },
 
-  *stuck({ instruction }, objects, request) {
+  *stuck({ instruction }, _objects, request) {
     const where = new TextDecoder().decode(request.bytes("stuck"));
     const seconds = STUCK_US / 1e6;
     throw new ProgramError(
