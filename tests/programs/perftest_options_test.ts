@@ -373,7 +373,9 @@ describe("perftest -D, --duration", () => {
       if (row?.measures !== "latency-rate") return;
       const trips = PERFTEST[test].pingPong ? 2 : 1;
       assert.ok(Math.abs(row.averagePs * trips * row.transactionsPerSecond / 1e12 - 1) < 1e-9);
-      const counted = rowOf<Latency>(run(test, "iterations: 40").result);
+      // By number a receive is posted again only where one is still to come, as in perftest.
+      const few = test === "ib_send_lat" ? ", rxDepth: 2" : "";
+      const counted = rowOf<Latency>(run(test, `iterations: 40${few}`).result);
       assert.ok(Math.abs(row.averagePs / counted.averagePs - 1) < 0.1, test);
     }
   });
