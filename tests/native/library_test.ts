@@ -111,7 +111,11 @@ describe("the library of native programs", () => {
       const { error = 0, takesPs = 0, ...answered } = served ??
         (asked === "hello" ? hello(stuckUs) : {});
       nowPs += takesPs;
-      const reply = encodeReply(asked, { error, nowPs, leasePs: nowPs + leasePs, alone: 1 }, answered);
+      const reply = encodeReply(
+        asked,
+        { error, nowPs, leasePs: nowPs + leasePs, alone: 1 },
+        answered,
+      );
       bytes = process.main.resume(reply);
     }
     const text = (stream: "stdout" | "stderr") => new TextDecoder().decode(process.output(stream));

@@ -53,10 +53,7 @@ export class ForeignPages {
 
   /** Whether the content of a byte is a process's. */
   has(physical: number): boolean {
-    const page = this.#pages.size === 0
-      ? undefined
-      : this.#pages.get(Math.floor(physical / DRAM_PAGE_BYTES));
-    return page !== undefined && page.isMirror !== true;
+    return this.#pages.size > 0 && this.#pages.has(Math.floor(physical / DRAM_PAGE_BYTES));
   }
 
   /** Replaces the bytes that lie in foreign pages; those that their process has no more read 0. */

@@ -71,6 +71,7 @@ export interface Answer {
   readonly error: number;
   readonly nowPs: number;
   readonly leasePs: bigint;
+  readonly alone: number;
   readonly words: Readonly<Record<string, bigint>>;
   readonly rows: readonly Readonly<Record<string, bigint>>[];
   readonly bytes: Uint8Array;
@@ -98,6 +99,7 @@ export function decodeReply(name: RequestName, reply: Uint8Array, rows?: number)
     error: Number(head["error"]),
     nowPs: Number(head["nowPs"]),
     leasePs: head["leasePs"]!,
+    alone: Number(head["alone"]),
     words,
     rows: found,
     bytes: reply.slice(at),
