@@ -8,8 +8,8 @@ export async function loadModule<Module>(path: string): Promise<Module> {
   return await import(new URL(path, import.meta.url).href);
 }
 
-/** Program as named in `programs.ts` → file and export. */
-export const PLACES: Readonly<Record<string, readonly [file: string, name: string]>> = {
+/** A program's name as in `programs.ts` → its file there, and its export. */
+export const PROGRAM_MODULES: Readonly<Record<string, readonly [file: string, name: string]>> = {
   cm: ["../cm/cm.ts", "cm"],
   persistd: ["persist/persistd.ts", "persistd"],
   put: ["persist/put.ts", "put"],
@@ -33,7 +33,7 @@ export async function loadPrograms(
   programs: Record<string, Program>,
 ): Promise<void> {
   for (const name of names) {
-    const place = Object.hasOwn(PLACES, name) ? PLACES[name] : undefined;
+    const place = Object.hasOwn(PROGRAM_MODULES, name) ? PROGRAM_MODULES[name] : undefined;
     if (place === undefined || Object.hasOwn(programs, name)) continue;
     const [file, exported] = place;
     const module = await loadModule<Record<string, Program>>(`./host/programs/${file}`);

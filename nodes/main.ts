@@ -3,10 +3,12 @@
  * pure nodes with bus, SCM files, inputs, outputs, traces. With a file of lanes it may take up
  * further racks (`fabric/lanes.ts`).
  */
+import { reportToBytes } from "../fabric/rack/assembly/report_message.ts";
+import { orderFromBytes } from "../fabric/clock/clock.ts";
 import { finalVerb, inspectVerb, STEPS_VERB } from "../fabric/bus/access.ts";
 import { ForgeryError } from "../fabric/bus/refusals.ts";
 import { answerLanes, type Lane, type LanesFile } from "../fabric/lanes.ts";
-import { decode, decodeSealed, encode } from "../fabric/bus/codec.ts";
+import { decode, encode } from "../fabric/bus/codec.ts";
 import type { Bus, Subscription } from "../fabric/bus/bus.ts";
 import { patternOf, subjectOf } from "../fabric/bus/subjects.ts";
 import { block, wallMs } from "../fabric/bus/wall_time.ts";
@@ -214,7 +216,7 @@ function startRack(
       // The command that runs the rack gets lines of all hosts in order, by the bus.
       if (topic === LOG_TOPIC) output.print(logLineText(node, value));
       kept.keep({ time, node, topic, value });
-      bus.publish(subjectOf({ kind: "report", run, node }), encode([topic, value, time]));
+      bus.publish(subjectOf({ kind: "report", run, node }), reportToBytes({ topic, value, time }));
     },
     onFatal: (error) => fail(error),
     ...(runFile.delayMsMax > 0 && {
@@ -381,8 +383,7 @@ function obeyKill(
 ): Subscription {
   const { run, partition } = process;
   return bus.subscribe(patternOf({ kind: "clock.order", run, partition }), (payload) => {
-    const order = decodeSealed(payload);
-    const [verb, , , instance] = Array.isArray(order) ? order as unknown[] : [];
+    const [verb, , , instance] = orderFromBytes(payload) ?? [];
     if (verb !== "kill" || instance !== process.instance) return;
     Deno.kill(Deno.pid, "SIGKILL");
     // The kernel delivers no SIGKILL from process 1 of a container to itself.

@@ -10,10 +10,15 @@ import type { NativePort, NativeProcess, NativeStart, NativeThread } from "./hos
 const WORD = 8;
 /** The kernel's default of a pipe: longer pieces of memory go in several messages. */
 const PIECE_BYTES = 1 << 16;
+/** A number of the shell's, and the end of its line. */
+const STATUS_BYTES = 16;
 
-/** The shell writes the status when the program, and all that has its pipes, has ended. */
-const LAUNCH = `cd "$1" && shift && ` +
-  `{ (exec >stdout 2>stderr </dev/null 3>requests 4<replies; exec "$@"); echo $? >status; } 2>/dev/null`;
+/**
+ * The shell writes the status when the program has ended. It has that pipe open for reading, too: it does
+ * not wait for a host that is gone.
+ */
+const LAUNCH = `cd "$1" && shift && { exec 5<>status; ` +
+  `(exec >stdout 2>stderr </dev/null 3>requests 4<replies 5>&-; exec "$@"); echo $? >&5; } 2>/dev/null`;
 
 export interface NativeOptions {
   /** The preloaded library. */
@@ -31,9 +36,9 @@ export function createNativePort(options: NativeOptions): NativePort {
 
 class PipedProcess implements NativeProcess, NativeThread {
   readonly first: Uint8Array<ArrayBuffer> | undefined;
-  readonly #folder: string;
   readonly #requests: Deno.FsFile;
   readonly #replies: Deno.FsFile;
+  readonly #status: Deno.FsFile;
   readonly #outputs: Record<"stdout" | "stderr", { readonly file: Deno.FsFile; read: number }>;
   #buffer = new Uint8Array(PIECE_BYTES);
   /** Messages that wait for the next resumption. */
@@ -43,7 +48,6 @@ class PipedProcess implements NativeProcess, NativeThread {
   constructor({ library, directory, wrap }: NativeOptions, { name, file, argv, env }: NativeStart) {
     const folder = `${directory}/${name}`;
     Deno.mkdirSync(folder, { recursive: true, mode: 0o700 });
-    this.#folder = folder;
     const pipes = ["requests", "replies", "status"].map((pipe) => `${folder}/${pipe}`);
     makePipes(pipes);
     const variables = Object.entries({
@@ -73,6 +77,7 @@ class PipedProcess implements NativeProcess, NativeThread {
       read: 0,
     });
     this.#outputs = { stdout: outputOf("stdout"), stderr: outputOf("stderr") };
+    this.#status = Deno.openSync(pipes[2]!, { read: true });
     this.first = this.#next();
   }
 
@@ -124,8 +129,9 @@ class PipedProcess implements NativeProcess, NativeThread {
   end(): number {
     if (this.#code !== undefined) return this.#code;
     this.#close();
-    const status = Deno.readTextFileSync(`${this.#folder}/status`).trim();
-    return this.#code = Number(status);
+    const bytes = new Uint8Array(STATUS_BYTES), length = this.#status.readSync(bytes) ?? 0;
+    this.#status.close();
+    return this.#code = Number(new TextDecoder().decode(bytes.subarray(0, length)));
   }
 
   /** It waits for a reply, and the pipe's end kills it: a sandbox may hide its number. */

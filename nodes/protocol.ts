@@ -54,7 +54,7 @@ export type {
   WindowCounts,
 } from "../fabric/coherence/judge_placement.ts";
 export type { JudgeRules } from "../fabric/rack/plan/shared_region.ts";
-export type { Placement } from "../fabric/coherence/messages.ts";
+export type { Placement } from "../fabric/wire/roce/coherence_messages.ts";
 
 // Recovery after a power failure, and what must hold then.
 export type {
@@ -178,7 +178,8 @@ export {
 
 // Rows of the coherent cards' protocol, for a file that a scenario's `coherence` or `rack explore --protocol` names.
 export type { CoherenceProtocol, OwnRows } from "../fabric/coherence/own_rows.ts";
-export type { Agent, BusKind, Data, WireKind } from "../fabric/coherence/messages.ts";
+export type { Agent, Data, WireKind } from "../fabric/wire/roce/coherence_messages.ts";
+export type { BusKind } from "../fabric/wire/host_bus/region_messages.ts";
 export {
   FAR_TABLE,
   type FarEvent,

@@ -7,11 +7,13 @@ import {
   NAME_LETTERS_MAX,
   type OptionRow,
   type OptionTable,
+  ORDER_NAMES,
   orderName,
   type OrderOf,
   type ValueKind,
   type ValuesOf,
 } from "../../fabric/rack/plan/option_rows.ts";
+import { formatProblem, Refusal } from "../../fabric/rack/plan/problem.ts";
 
 export const time = z.number().int().min(0).describe("picoseconds of virtual time");
 
@@ -84,6 +86,23 @@ export function queryFields<Table extends OptionTable>(table: Table): Fields<Val
   return Object.fromEntries(fields);
 }
 
+/** A rule between members of an order, for zod. @param check throws a Refusal, which becomes the issues. */
+export function rule<Order>(check: (order: Order) => void) {
+  return (order: Order, context: z.RefinementCtx) => {
+    try {
+      check(order);
+    } catch (error) {
+      if (!(error instanceof Refusal)) throw error;
+      for (const { path, found, expected } of error.inNames(ORDER_NAMES).problems) {
+        const message = formatProblem({ path: "", found, expected });
+        const at = path === "" ? [] : [path];
+        context.addIssue({ code: "custom", path: at, message, params: { found, expected } });
+      }
+    }
+  };
+}
+
+/** One refused input: where, what was found, what was expected. */
 export const problem = z.object({
   file: z.string().optional(),
   line: z.number().int().optional().describe("in the file, from 1"),

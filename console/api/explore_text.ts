@@ -9,6 +9,22 @@ interface Tried {
   readonly untried: number;
 }
 
+/**
+ * `180 crash points at 12 instants of server`; of no host where no power was cut.
+ * @param counted how a number of things is written.
+ */
+export function pointsText(
+  { crashPoints, instants, hosts }: {
+    readonly crashPoints: number;
+    readonly instants: number;
+    readonly hosts: readonly string[];
+  },
+  counted: (count: number, one: string) => string = countOf,
+): string {
+  const points = `${counted(crashPoints, "crash point")} at ${counted(instants, "instant")}`;
+  return hosts.length === 0 ? points : `${points} of ${hosts.join(", ")}`;
+}
+
 /** `12 interleavings in 20 runs with at most 2 preemptions of up to 50 us`. */
 export function interleavingsText({ runs, orders, preemptions, stallPs }: Tried): string {
   const length = stallPs === undefined ? "" : ` of up to ${formatTime(stallPs)}`;

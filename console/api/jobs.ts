@@ -1,15 +1,27 @@
 import { z } from "zod";
 import { PACKINGS, PROCESS_PACKINGS } from "../../fabric/rack/assembly/topology.ts";
+import { fromOrder } from "../../fabric/rack/plan/option_rows.ts";
+import { refusal } from "../../fabric/rack/plan/problem.ts";
 import { CHOICES } from "../../fabric/rack/plan/vocabulary.ts";
 import {
   BYTES_MAX,
   DEPTH_MAX,
   ITERATIONS_MAX,
+  PERFTEST,
+  type PerftestName,
   PERFTESTS,
   QPS_MAX,
 } from "../../nodes/host/programs/perftest/terms.ts";
-import { name, orderFields, orNull, seed, time } from "./common.ts";
-import { CHAOS_OPTIONS, CLAIMS, EXPLORE_OPTIONS, SWEEP_OPTIONS, VERDICTS } from "./options.ts";
+import { parseVary } from "../sweep/vary.ts";
+import { name, orderFields, orNull, rule, seed, time } from "./common.ts";
+import {
+  CHAOS_OPTIONS,
+  CLAIMS,
+  EXPLORE_OPTIONS,
+  refuseNothing,
+  SWEEP_OPTIONS,
+  VERDICTS,
+} from "./options.ts";
 import { ladderDocument } from "./operations.ts";
 import { report } from "./report.ts";
 
@@ -25,6 +37,41 @@ export type ScenarioSource = z.infer<typeof scenarioSource>;
 const choices = { scenario: scenarioSource, ...orderFields(CHOICES) };
 const packing = z.enum(PACKINGS), processes = z.enum(PROCESS_PACKINGS);
 const claims = orderFields({ claims: CLAIMS });
+
+/** Refuses what a test of perftest has not. @throws Refusal */
+function refuseMisfit(
+  { test, from, to, ...given }: {
+    readonly test: PerftestName;
+    readonly from?: string | undefined;
+    readonly to?: string | undefined;
+    readonly size?: number | undefined;
+    readonly all?: boolean | undefined;
+    readonly iterations?: number | undefined;
+    readonly depth?: number | undefined;
+    readonly qps?: number | undefined;
+  },
+): void {
+  const { measures, onlyBytes, qpsMost, iterationsLeast } = PERFTEST[test];
+  const { size = onlyBytes, all = false, iterations = iterationsLeast, depth, qps = 1 } = given;
+  if (from !== undefined && from === to) {
+    throw refusal("to", { found: `"${to}", as is from`, expected: "another host" });
+  }
+  const refuse = (member: string, is: boolean, expected: string) => {
+    if (is) {
+      throw refusal(member, {
+        found: `${given[member as keyof typeof given]} of ${test}`,
+        expected,
+      });
+    }
+  };
+  if (onlyBytes !== undefined) {
+    refuse("size", size !== onlyBytes, `${onlyBytes}, the only one`);
+    refuse("all", all, "none: it has one size");
+  }
+  refuse("qps", qps > qpsMost, `at most ${qpsMost}`);
+  refuse("iterations", iterations < iterationsLeast, `at least ${iterationsLeast}`);
+  refuse("depth", depth !== undefined && measures === "latency", "none: a latency test has one");
+}
 
 export const jobOrder = z.discriminatedUnion("kind", [
   z.strictObject({
@@ -55,7 +102,7 @@ export const jobOrder = z.discriminatedUnion("kind", [
     kind: z.literal("explore"),
     ...choices,
     ...orderFields(EXPLORE_OPTIONS),
-  }),
+  }).superRefine(rule((order) => refuseNothing(fromOrder(EXPLORE_OPTIONS, order)))),
   z.strictObject({
     kind: z.literal("cut"),
     run: name.describe("a run, also of a rack that is up: it is not touched"),
@@ -66,6 +113,7 @@ export const jobOrder = z.discriminatedUnion("kind", [
   }),
   z.strictObject({
     kind: z.literal("matrix"),
+    ...orderFields({ jobs: EXPLORE_OPTIONS.jobs }),
   }).describe("every method on every kind of responder"),
   z.strictObject({
     kind: z.literal("chaos"),
@@ -86,7 +134,7 @@ export const jobOrder = z.discriminatedUnion("kind", [
     iterations: z.number().int().min(1).max(ITERATIONS_MAX).optional(),
     depth: z.number().int().min(1).max(DEPTH_MAX).optional(),
     qps: z.number().int().min(1).max(QPS_MAX).optional(),
-  }),
+  }).superRefine(rule(refuseMisfit)),
   z.strictObject({
     kind: z.literal("sweep"),
     scenario: scenarioSource,
@@ -98,27 +146,16 @@ export const jobOrder = z.discriminatedUnion("kind", [
     x: z.string().max(400).optional().describe("of the picture; else as rack sweep chooses"),
     y: z.string().max(400).optional(),
     by: z.array(z.string().max(400)).optional(),
-  }).describe("every combination of values, each in a process of its own"),
+  }).superRefine(rule(({ vary }) => void parseVary(vary)))
+    .describe("every combination of values, each in a process of its own"),
 ]).meta({ id: "JobOrder" });
 export type JobOrder = z.infer<typeof jobOrder>;
 /** As sent: defaults may be left out. */
 export type JobOrderInput = z.input<typeof jobOrder>;
 
-export const JOB_KINDS = [
-  "run",
-  "up",
-  "resume",
-  "explore",
-  "cut",
-  "matrix",
-  "chaos",
-  "perftest",
-  "sweep",
-] as const;
-
 export const job = z.object({
   id: z.string(),
-  kind: z.enum(JOB_KINDS),
+  kind: z.enum(jobOrder.options.map(({ shape }) => shape.kind.value)),
   scenario: z.string(),
   state: z.enum(["running", "ending", "done", "failed", "cancelled"]),
   title: z.string().describe("the present task"),
@@ -160,7 +197,7 @@ const counterexample = z.object({
   found: z.string(),
   again: z.number().optional(),
   ladder: z.string(),
-  operation: ladderDocument.nullable().describe("the ladder as data, without frames"),
+  operation: orNull(ladderDocument).describe("the ladder as data, without frames"),
 }).meta({ id: "Counterexample" });
 export type Counterexample = z.infer<typeof counterexample>;
 
@@ -223,7 +260,7 @@ export const matrixCell = z.object({
   receiveBuffer: z.string(),
   safe: z.boolean(),
   crashPoints: z.number(),
-  counterexample: counterexample.nullable(),
+  counterexample: orNull(counterexample),
 }).meta({ id: "MatrixCell" });
 export type MatrixCell = z.infer<typeof matrixCell>;
 

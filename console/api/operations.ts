@@ -5,11 +5,8 @@
 import { z } from "zod";
 import { name, seed, time } from "./common.ts";
 
-/**
- * Where a step leaves the bytes, as the page's four colours say it; `none`: it says nothing of
- * them.
- */
-export const PLACES = ["in flight", "volatile", "durable", "lost", "none"] as const;
+/** Where a step leaves the bytes, as the page's four colours say it; `none`: it says nothing of them. */
+export const ROW_PLACES = ["in flight", "volatile", "durable", "lost", "none"] as const;
 
 const ladderRow = z.object({
   time,
@@ -19,7 +16,7 @@ const ladderRow = z.object({
   step: z.string().describe("the document's number, else a verb"),
   document: z.string().nullable().describe("the document's words for the step"),
   text: z.string(),
-  place: z.enum(PLACES),
+  place: z.enum(ROW_PLACES),
   frame: z.number().int().optional().describe("among the document's frames"),
 }).meta({ id: "LadderRow" });
 export type LadderRow = z.infer<typeof ladderRow>;

@@ -3,8 +3,9 @@
  * tests of a protocol's author. The choices of a scenario are `CHOICES` in `fabric/rack/plan/vocabulary.ts`. Without
  * zod, which is too large for a page.
  */
-import type { OptionRow } from "../../fabric/rack/plan/option_rows.ts";
-import { PS_PER_US } from "../../fabric/base/time.ts";
+import type { OptionRow, ValuesOf } from "../../fabric/rack/plan/option_rows.ts";
+import { type OptionNames, optionRefusal } from "../../fabric/rack/plan/problem.ts";
+import { formatExact, PS_PER_US } from "../../fabric/base/time.ts";
 
 const MANY = Number.MAX_SAFE_INTEGER;
 
@@ -91,6 +92,34 @@ export const EXPLORE_OPTIONS = {
   limit: { type: "whole", least: 1, most: MANY, what: "stop after so many crash points" },
   for: { type: "wall-time", what: "stop after so much wall time" },
 } as const satisfies Readonly<Record<string, OptionRow>>;
+
+/** Refuses options that leave nothing to explore. @throws Refusal */
+export function refuseNothing(
+  { cut, preemptions = EXPLORE_OPTIONS.preemptions.normal, from, until }: ValuesOf<
+    typeof EXPLORE_OPTIONS
+  >,
+): void {
+  const namesIn = (names: OptionNames) => (option: keyof typeof EXPLORE_OPTIONS) =>
+    names(option, EXPLORE_OPTIONS[option]);
+  const isWindow = from !== undefined || until !== undefined;
+  if (cut === "none" && (preemptions === 0 || isWindow)) {
+    throw optionRefusal((names) => {
+      const named = namesIn(names);
+      const other = preemptions === 0
+        ? `${named("preemptions")} 0`
+        : named(from === undefined ? "until" : "from");
+      const found = `"none" with ${other}, which leaves nothing to explore`;
+      return { path: named("cut"), found, expected: "one of the two" };
+    });
+  }
+  if (from !== undefined && until !== undefined && from >= until) {
+    throw optionRefusal((names) => {
+      const named = namesIn(names);
+      const expected = `a time before ${named("until")} (${formatExact(until)})`;
+      return { path: named("from"), found: formatExact(from), expected };
+    });
+  }
+}
 
 /** The verdicts of `rack explore` on a variant; only `safe` promises something. */
 export const VERDICTS = ["safe", "unsafe", "partial", "failed", "unchecked"] as const;

@@ -12,7 +12,7 @@ import { maybe, name, orNull, type Plain, time } from "./common.ts";
 import { ladderDocument } from "./operations.ts";
 import { node, predicateText } from "./predicate.ts";
 import { nodeKind, rnicState } from "./rack.ts";
-import { BUCKETS, EVENTS, OPERATIONS, PARTS, PLACES } from "./replay_terms.ts";
+import { BUCKETS, COPY_PLACES, EVENTS, OPERATIONS, PARTS } from "./replay_terms.ts";
 
 const number = z.number(), text = z.string(), flag = z.boolean();
 const options = z.record(text, z.unknown());
@@ -181,7 +181,7 @@ export type Snapshot = Plain<typeof snapshot>;
 
 // Memory.
 
-const place = z.enum(PLACES).meta({ id: "Place" });
+const place = z.enum(COPY_PLACES).meta({ id: "Place" });
 /** A program's knowledge of its write: only `promised` has to survive. */
 const standing = z.enum(["posted", "visible", "claimed", "promised"]);
 export type WriteStanding = Plain<typeof standing>;

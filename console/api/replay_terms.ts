@@ -6,7 +6,7 @@
  * line of the cache, or a core's write-combining buffer; `write-queue`: accepted by the memory
  * controller; `medium`: in SCM.
  */
-export const PLACES = [
+export const COPY_PLACES = [
   "in-flight",
   "card",
   "bus",
@@ -15,7 +15,7 @@ export const PLACES = [
   "write-queue",
   "medium",
 ] as const;
-export type Place = typeof PLACES[number];
+export type CopyPlace = typeof COPY_PLACES[number];
 
 /** Of a query, with its default. */
 export const BUCKETS = { most: 4_096, usual: 512 } as const;

@@ -133,7 +133,7 @@ export async function startCampaign(
   const field = await fieldOf(scenario, { fixed, signal: options.signal });
   if (field.hasFaults && packing === "machine") {
     const expected = `node, as ${path} has power failures of its own`;
-    throw refusal("--pack", { found: '"machine"', expected });
+    throw refusal((named) => named("pack"), { found: '"machine"', expected });
   }
   const references: Campaign["references"] = new Map();
   const putFiles = await writePutFiles(files ?? directory);

@@ -2,6 +2,7 @@
  * C-09: nothing is lost by an orderly shutdown. A shutdown with too little time shows at its power
  * failure: the host has not reported that all is written back.
  */
+import type { ShutdownStep } from "../../nodes/host/shutdown.ts";
 import { formatTime, type Time } from "../../fabric/base/time.ts";
 import type { ShutdownPlan } from "../../fabric/rack/plan/plan.ts";
 import { countOf, FINDINGS_MAX } from "./finding.ts";
@@ -76,7 +77,7 @@ function* lateTexts(
   const ended = reports.find(({ topic }) => topic === "shutdown");
   if (ended === undefined) {
     const step = reports.findLast(({ topic }) => topic === "shutdown-step");
-    yield `${host}: ${lateText({ at, offAt }, step?.value)}`;
+    yield `${host}: ${lateText({ at, offAt }, step?.value as ShutdownStep | undefined)}`;
     return;
   }
   const { failed } = Object(ended.value) as { readonly failed?: readonly string[] };
@@ -88,32 +89,25 @@ function* lateTexts(
   }
 }
 
-function lateText({ at, offAt }: ShutdownPlan, step: unknown): string {
+function lateText({ at, offAt }: ShutdownPlan, step: ShutdownStep | undefined): string {
   return `its shutdown at ${formatTime(at)} had ${
     formatTime(offAt - at as Time)
   } and did not end: ` +
     `its power went off at ${formatTime(offAt)} before ${undoneText(step)}`;
 }
 
-/**
- * The step of a shutdown that had not ended.
- * @param step the value of its last `shutdown-step`, if there is one.
- */
-export function undoneText(step: unknown): string {
-  const { step: name, programs, regions, lines } = Object(step) as Record<string, unknown>;
-  switch (name) {
+/** Which step of a shutdown had not ended. @param step the value of its last `shutdown-step`, if there is one. */
+export function undoneText(step: ShutdownStep | undefined): string {
+  switch (step?.step) {
     case "end-programs":
-      return `its ${countOf(Number(programs), "program")} had ended`;
-    case "give-back":
-      return `it had given back ${named(regions)}`;
+      return `its ${countOf(step.programs, "program")} had ended`;
+    case "give-back": {
+      const what = step.regions.length === 1 ? "region" : "regions";
+      return `it had given back its shared ${what} ${step.regions.join(", ")}`;
+    }
     case "write-back":
-      return `it had written back the last ${countOf(Number(lines), "line")} of SCM`;
-    default:
+      return `it had written back the last ${countOf(step.lines, "line")} of SCM`;
+    case undefined:
       return "its shutdown had begun";
   }
-}
-
-function named(regions: unknown): string {
-  const names = Array.isArray(regions) ? regions.map(String) : [];
-  return `its shared ${names.length === 1 ? "region" : "regions"} ${names.join(", ")}`;
 }

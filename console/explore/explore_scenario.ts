@@ -1,8 +1,9 @@
 /** Explores each variant of a scenario, and keeps the faults that replay counterexamples. */
 import { formatTime } from "../../fabric/base/time.ts";
 import { EXIT } from "../../fabric/base/exit.ts";
-import { refusal } from "../../fabric/rack/plan/problem.ts";
+import { listOf, refusal } from "../../fabric/rack/plan/problem.ts";
 import { madeUpBytes } from "../../nodes/host/programs/common/made_up.ts";
+import { EXPLORE_OPTIONS } from "../api/options.ts";
 import { optionWords, quoted } from "../base/command_line.ts";
 import { fileName } from "../captures/capture_files.ts";
 import { lacksInput, prepare, type Prepared, type PrepareOptions } from "../rack/prepare.ts";
@@ -222,8 +223,11 @@ function checkHost(prepared: readonly Prepared[], cut: Cut | undefined): void {
   const hosts = prepared[0]!.plan.nodes.filter(({ kind }) => kind === "host")
     .map(({ name }) => name);
   if (hosts.includes(cut.host)) return;
-  const expected = `${hosts.join(", ")}, each, all or none`;
-  throw refusal("--cut", { found: `"${cut.host}"`, expected });
+  const { cut: row } = EXPLORE_OPTIONS;
+  throw refusal((named) => named("cut", row), {
+    found: `"${cut.host}"`,
+    expected: `${hosts.join(", ")}, ${listOf(row.words)}`,
+  });
 }
 
 const MADE_UP_BYTES = 16 * 1024;

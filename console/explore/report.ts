@@ -1,6 +1,6 @@
 import type { HoldPlan, WritebackPlan } from "../../fabric/rack/plan/plan.ts";
 import { formatTime } from "../../fabric/base/time.ts";
-import { interleavingsText, leftText } from "../api/explore_text.ts";
+import { interleavingsText, leftText, pointsText } from "../api/explore_text.ts";
 import type { Prepared } from "../rack/prepare.ts";
 import { columnsOf, tableText } from "../reports/table.ts";
 import type { BytePlace, Counterexample, ExploreProgress, PlacedBytes, Verdict } from "./types.ts";
@@ -37,9 +37,9 @@ export function exploredText(all: readonly Explored[]): string {
 }
 
 function countsText(verdict: Verdict): string {
-  const { hosts, instants, crashPoints, continuations, bounded, wallMs, perSecond, why } = verdict;
+  const { hosts, instants, continuations, bounded, wallMs, perSecond, why } = verdict;
   const { writes, promises, exhaustive, judgedBy, paths, again } = verdict;
-  const points = countOf(crashPoints, "crash point"), runs = countOf(continuations, "run");
+  const runs = countOf(continuations, "run");
   const interleavings = verdict.interleavings && interleavingsText(verdict.interleavings);
   const isFound = verdict.counterexample?.holds !== undefined;
   const judged = judgedBy.length > 0 ? [`judged by ${judgedBy.join(", ")}`] : [];
@@ -54,7 +54,7 @@ function countsText(verdict: Verdict): string {
   }
   const more = `more choices than were tried at ${countOf(bounded, "instant")}`;
   const parts = [
-    `${points} at ${countOf(instants, "instant")} of ${hosts.join(", ")}`,
+    pointsText(verdict),
     `${runs}, ${(wallMs / 1_000).toFixed(2)} s, ${perSecond}/s`,
     `${countOf(writes, "write")}, ${promises} promised`,
     ...(paths > 0 ? [`memory read in ${countOf(paths, "way")}`] : []),

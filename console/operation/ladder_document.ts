@@ -18,7 +18,7 @@ import type {
   LadderDocument,
   LadderFrame,
   LadderRow,
-  PLACES,
+  ROW_PLACES,
 } from "../api/operations.ts";
 
 export interface ObservedRun extends FramedSteps {
@@ -103,8 +103,8 @@ function namingOf(plan: RackPlan): Naming {
   return (address) => hosts.get(formatAddress(address)) ?? formatAddress(address);
 }
 
-/** After these steps the bytes are durable, or in a cache that a power failure empties. */
-const STEP_PLACES: Readonly<Record<string, typeof PLACES[number]>> = {
+/** Steps after which the bytes are durable, or in a cache that a power failure empties. */
+const STEP_PLACES: Readonly<Record<string, typeof ROW_PLACES[number]>> = {
   imc: "durable",
   flush: "durable",
   "copy-flush": "durable",
@@ -116,7 +116,7 @@ const STEP_PLACES: Readonly<Record<string, typeof PLACES[number]>> = {
   power: "lost",
 };
 
-function placeOf({ step, to }: TracedRow): typeof PLACES[number] {
+function placeOf({ step, to }: TracedRow): typeof ROW_PLACES[number] {
   return STEP_PLACES[step] ?? (to === undefined ? "none" : "in flight");
 }
 

@@ -2,6 +2,7 @@
  * The process of one partition, which is the power of its devices; its death is told to the
  * timekeeper until that is on record.
  */
+import type { Order } from "../../fabric/clock/clock.ts";
 import { sleep } from "../../fabric/bus/wall_time.ts";
 import type { Child } from "./children.ts";
 import type { Answer } from "./live/control.ts";
@@ -75,11 +76,10 @@ export class DeviceSlot {
     return { instance: this.instance };
   }
 
-  /** Power failures and returns of the plan, ordered by the timekeeper. */
-  obey(verb: unknown, instance: unknown): void {
+  /** Executes the plan's power failures and returns when the timekeeper orders them. */
+  obey([verb, , , instance]: Order): void {
     if (this.#isClosed) return;
-    if (verb === "start") this.start();
-    if (verb !== "kill" || typeof instance !== "string") return;
+    if (verb === "start") return void this.start();
     // A repeated order must not hit a later process of the partition; the timekeeper does not know
     // that process yet.
     if (this.child !== undefined && this.instance === instance) this.kill();

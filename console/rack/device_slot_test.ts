@@ -73,12 +73,12 @@ describe("DeviceSlot", () => {
 
   it("obeys the plan's orders, of which one that comes late hits no later process", async () => {
     const { slot, started, told } = slotWith(() => SETTLED);
-    slot.obey("start", "");
+    slot.obey(["start", "b", 0, ""]);
     const [first] = started;
-    slot.obey("kill", first);
+    slot.obey(["kill", "b", 0, first!]);
     await sleep(1);
-    slot.obey("start", "");
-    slot.obey("kill", first);
+    slot.obey(["start", "b", 0, ""]);
+    slot.obey(["kill", "b", 0, first!]);
     await sleep(1);
     assert.ok(started.length === 2 && slot.child !== undefined);
     // The timekeeper has not heard of that death yet, or it would not repeat the order.

@@ -1,5 +1,5 @@
 import type { Packing } from "../../fabric/rack/assembly/topology.ts";
-import { oneOf, refusal } from "../../fabric/rack/plan/problem.ts";
+import { oneOf, optionRefusal, refusal } from "../../fabric/rack/plan/problem.ts";
 import { rnicName } from "../../fabric/rack/plan/names.ts";
 import type { Scenario } from "../../fabric/rack/scenario/scenario.ts";
 import type { PerftestResult } from "../../nodes/host/programs/perftest/client.ts";
@@ -84,20 +84,23 @@ type EndsGiven = Pick<RunPerftestOptions, "from" | "to" | "rnic">;
 
 function hostsOf(scenario: Scenario, given: EndsGiven): { from: string; to: string } {
   const names = scenario.hosts.map(({ name }) => name);
-  for (const [option, name] of [["--from", given.from], ["--to", given.to]] as const) {
-    if (name !== undefined && !names.includes(name)) {
-      throw refusal(option, { found: `"${name}"`, expected: oneOf(names, name) });
-    }
+  for (const [option, name] of [["from", given.from], ["to", given.to]] as const) {
+    if (name === undefined || names.includes(name)) continue;
+    throw refusal((named) => named(option), {
+      found: `"${name}"`,
+      expected: oneOf(names, name),
+    });
   }
   const from = given.from ?? names.find((name) => name !== given.to)!;
   const to = given.to ?? names.find((name) => name !== from);
   if (to !== undefined && to !== from) return { from, to };
   throw names.length < 2
     ? refusal("", { found: `perftest needs two hosts: the scenario has ${names.join(", ")}` })
-    : refusal("", {
-      found: `--from and --to are both "${from}"`,
+    : optionRefusal((named) => ({
+      path: "",
+      found: `${named("from")} and ${named("to")} are both "${from}"`,
       expected: `two of ${names.join(", ")}`,
-    });
+    }));
 }
 
 function resultOf(outcome: Outcome): PerftestResult {

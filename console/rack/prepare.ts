@@ -27,7 +27,13 @@ import { valuesIn } from "../../fabric/rack/plan/option_rows.ts";
 import { CHOICES, type MethodName, METHODS, PROGRAMS } from "../../fabric/rack/plan/vocabulary.ts";
 import { formatSize } from "../../fabric/rack/plan/units.ts";
 import { DIRECTORY_BYTES } from "../../nodes/host/programs/common/scm_directory.ts";
-import { oneOf, type Refusal, refusal, showFound } from "../../fabric/rack/plan/problem.ts";
+import {
+  oneOf,
+  optionRefusal,
+  type Refusal,
+  refusal,
+  showFound,
+} from "../../fabric/rack/plan/problem.ts";
 import { RackError } from "../base/rack_error.ts";
 import { type NativeDoor, withBinaries } from "./native/native.ts";
 import type { ScenarioSource } from "../scenarios/scenario_source.ts";
@@ -128,7 +134,7 @@ function refuseUnused(
     if (!isOfPrograms(option) || programs.some((each) => takes(each, option))) continue;
     const found = `"${value}", and no program of ${path} has a ${option}`;
     const expected = "none (the scenario has the options of a user's own program)";
-    throw refusal(`--${option}`, { found, expected });
+    throw refusal((named) => named(option), { found, expected });
   }
 }
 
@@ -139,7 +145,7 @@ function checkMethods({ programs }: ScenarioVariant): void {
     if (!persistsOnly || method === undefined) continue;
     if ((METHODS as readonly MethodName[]).includes(method as MethodName)) continue;
     const found = `${showFound(method)}, which program ${run} on ${on} has not`;
-    throw refusal("--method", { found, expected: oneOf(METHODS, String(method)) });
+    throw refusal((named) => named("method"), { found, expected: oneOf(METHODS, String(method)) });
   }
 }
 
@@ -189,12 +195,14 @@ export function onlyOne(all: readonly Prepared[], scenario: string): Prepared {
   if (all.length === 1) return all[0]!;
   const methods = [...new Set(all.map(({ variant }) => variant.method))];
   const ddios = [...new Set(all.map(({ variant }) => variant.ddio))];
-  const choices = [
-    ...(methods.length > 1 ? [`--method ${methods.join("|")}`] : []),
-    ...(ddios.length > 1 ? [`--ddio ${ddios.join("|")}`] : []),
-  ];
   const found = `${scenario} stands for ${all.length} runs, of which one is wanted`;
-  throw refusal("", { found: `${found}: choose ${choices.join(" and ")}` });
+  throw optionRefusal((named) => {
+    const choices = [
+      ...(methods.length > 1 ? [`${named("method")} ${methods.join("|")}`] : []),
+      ...(ddios.length > 1 ? [`${named("ddio")} ${ddios.join("|")}`] : []),
+    ];
+    return { path: "", found: `${found}: choose ${choices.join(" and ")}` };
+  });
 }
 
 /** For copies of a run's inputs, as for the content of its orders. */
@@ -287,8 +295,11 @@ async function findInputs(
       if (run !== "put" && run !== "log" && !isOwnProgram(run)) continue;
       // `bytes` asks for generated data of that size.
       if (run === "put" && file === undefined && options["bytes"] === undefined) {
-        const expected = '--input FILE, or "file:" or "bytes:" in the scenario';
-        throw refusal("", { found: `Program put on ${node.name} has no input`, expected });
+        throw optionRefusal((named) => ({
+          path: "",
+          found: `Program put on ${node.name} has no input`,
+          expected: `${named("input")} FILE, or "file:" or "bytes:" in the scenario`,
+        }));
       }
       if (typeof file !== "string") continue;
       const path = file === from.given

@@ -2,6 +2,8 @@
  * Only the process that holds the supervisor starts and ends the others of a rack; a process that
  * was killed from outside is treated like one killed by order.
  */
+import { reportFromBytes } from "../../fabric/rack/assembly/report_message.ts";
+import { orderFromBytes } from "../../fabric/clock/clock.ts";
 import { PATIENCE_MS } from "../../fabric/base/patience.ts";
 import { USERS } from "../../fabric/bus/access.ts";
 import { type Bus, BusError, type Subscription } from "../../fabric/bus/bus.ts";
@@ -314,9 +316,8 @@ export class Supervisor {
     const { bus, runFile: { run }, onReport, onEvent } = this.#options;
     this.#subscriptions.push(
       bus.subscribe(patternOf({ kind: "clock.order", run, partition: ANY }), (payload) => {
-        const order = decodeSealed(payload);
-        const [verb, partition, , instance] = Array.isArray(order) ? order as unknown[] : [];
-        if (typeof partition === "string") this.#slot(partition)?.obey(verb, instance);
+        const order = orderFromBytes(payload);
+        if (order !== undefined) this.#slot(order[1])?.obey(order);
       }),
       bus.subscribe(patternOf({ kind: "control", run, verb: "stalled" }), (payload) => {
         const why = decodeSealed(payload);
@@ -340,11 +341,9 @@ export class Supervisor {
         this.#finished.resolve(summary);
       }),
       bus.subscribe(patternOf({ kind: "report", run, node: ANY }), (payload, subject) => {
-        const name = parseSubject(subject);
-        const body = decode(payload);
-        if (name?.kind === "report" && Array.isArray(body)) {
-          onReport?.(name.node, String(body[0]), body[1]);
-        }
+        const name = parseSubject(subject), report = reportFromBytes(payload);
+        if (name?.kind !== "report" || report === undefined) return;
+        onReport?.(name.node, report.topic, report.value);
       }),
     );
   }

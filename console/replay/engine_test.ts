@@ -9,7 +9,7 @@ import { ReplayEngine } from "./engine.ts";
 import type { ReplayJob } from "./job.ts";
 import { type Loaded, Recording, type RecordingOptions } from "./recording.ts";
 import { Spool } from "./spool.ts";
-import { PLACES } from "../api/replay_terms.ts";
+import { COPY_PLACES } from "../api/replay_terms.ts";
 
 const SCENARIO = "name: pair\nhosts: { a: {}, b: { ddio: on, scm: { size: 4MiB } } }\n" +
   "programs:\n  - { on: a, run: put, to: b, method: write-flush, bytes: 256KiB, depth: 4 }\n" +
@@ -129,9 +129,9 @@ async function assertMapped(engine: ReplayEngine, at: number): Promise<void> {
     assert.equal(count, own.length);
     assert.equal(lost, own.filter(({ spans }) => spans.some(({ survives }) => !survives)).length);
     assert.equal(torn, own.filter(({ torn }) => torn).length);
-    for (const place of PLACES) {
+    for (const place of COPY_PLACES) {
       const farthest = own.filter(({ spans }) =>
-        place === PLACES.find((each) => spans.some(({ place }) => place === each))
+        place === COPY_PLACES.find((each) => spans.some(({ place }) => place === each))
       );
       assert.equal(byPlace[place], farthest.length, `${place} in [${from}, ${to})`);
     }

@@ -9,10 +9,10 @@ import type { BytePlace } from "../explore/types.ts";
 import { ReplayEngine } from "./engine.ts";
 import { cutOptions } from "./fork.ts";
 import type { ReplayJob } from "./job.ts";
-import type { Place } from "../api/replay_terms.ts";
+import type { CopyPlace } from "../api/replay_terms.ts";
 
 /** As the explorer calls them. */
-const PLACES: Readonly<Record<Place, BytePlace>> = {
+const PLACES: Readonly<Record<CopyPlace, BytePlace>> = {
   "in-flight": "not there yet",
   card: "not there yet",
   bus: "bus",

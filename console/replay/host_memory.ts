@@ -8,7 +8,7 @@ import type { Life } from "../checks/lives.ts";
 import { isSame, WORD_BYTES } from "../explore/choices.ts";
 import { LINE_BYTES, Overlay, type Readable } from "../explore/history.ts";
 import type { DeclaredWrite, MemoryRecord, Passage } from "./memory_record.ts";
-import type { Place } from "../api/replay_terms.ts";
+import type { CopyPlace } from "../api/replay_terms.ts";
 import type { WriteRef, WriteStanding } from "../api/replay.ts";
 
 const PAGE_BYTES = 4_096;
@@ -17,7 +17,7 @@ const QUEUED_MOST = 4_096;
 export interface Piece {
   readonly from: number;
   readonly to: number;
-  readonly place: Place;
+  readonly place: CopyPlace;
   readonly survives: boolean;
   readonly since: Time;
   readonly write: DeclaredWrite | undefined;
@@ -265,7 +265,7 @@ export class HostMemory {
 }
 
 interface Cell {
-  place: Place;
+  place: CopyPlace;
   survives: boolean;
   since: Time;
   write: DeclaredWrite | undefined;

@@ -20,7 +20,7 @@ import type {
   WriteRef,
   WriteStanding,
 } from "../api/replay.ts";
-import { PARTS, type Place, PLACES } from "../api/replay_terms.ts";
+import { COPY_PLACES, type CopyPlace, PARTS } from "../api/replay_terms.ts";
 
 const LINES_MOST = 4_096;
 const LOST_MOST = 1_000;
@@ -79,18 +79,18 @@ export function memoryMap(
       const line = page + LINE_BYTES * i;
       if (part === undefined || line >= part.to) {
         const begin = line - (line - first) % partBytes;
-        const byPlace = Object.fromEntries(PLACES.map((place) => [place, 0]));
-        const none = { lines: 0, lost: 0, torn: 0, byPlace: byPlace as Record<Place, number> };
+        const byPlace = Object.fromEntries(COPY_PLACES.map((place) => [place, 0]));
+        const none = { lines: 0, lost: 0, torn: 0, byPlace: byPlace as Record<CopyPlace, number> };
         found.push(part = { from: begin, to: begin + partBytes, ...none });
       }
       part.lines++;
-      const byPlace = part.byPlace as Record<Place, number>;
+      const byPlace = part.byPlace as Record<CopyPlace, number>;
       if (!open.has(line)) {
         byPlace[memory.resting(line, durableAt).place]++;
         continue;
       }
       const { pieces, torn } = memory.line(line);
-      byPlace[PLACES.find((place) => pieces.some((piece) => piece.place === place))!]++;
+      byPlace[COPY_PLACES.find((place) => pieces.some((piece) => piece.place === place))!]++;
       if (torn) part.torn++;
       if (pieces.some(({ survives }) => !survives)) part.lost++;
     }
@@ -137,7 +137,10 @@ export function lossOf(
       node.kind === "host" ? [[node.name, node.config.rnics] as const] : []
     ),
   );
-  const byPlace = Object.fromEntries(PLACES.map((place) => [place, 0])) as Record<Place, number>;
+  const byPlace = Object.fromEntries(COPY_PLACES.map((place) => [place, 0])) as Record<
+    CopyPlace,
+    number
+  >;
   const byStanding = { posted: 0, visible: 0, claimed: 0, promised: 0, undeclared: 0 };
   const ranges: LostRange[] = [], broken: BrokenPromise[] = [], looked: string[] = [];
   let lostBytes = 0, keptPromisedBytes = 0;
@@ -223,7 +226,7 @@ function brokenPromises(
   });
 }
 
-const PLACE_TEXTS: Readonly<Record<Place, string>> = {
+const PLACE_TEXTS: Readonly<Record<CopyPlace, string>> = {
   "in-flight": "on their way between the cards",
   card: "in the card",
   bus: "on the bus",
@@ -238,7 +241,7 @@ function textOf(loss: Omit<Loss, "text">): string {
   const cut = `A power cut of ${nodes.join(", ")} at ${formatTime(at)}`;
   if (broken.length > 0) return `${cut} breaks a promise: ${broken[0]!.text}`;
   if (lostBytes === 0) return `${cut} loses no byte of SCM`;
-  const parts = PLACES.flatMap((place) => {
+  const parts = COPY_PLACES.flatMap((place) => {
     return byPlace[place] === 0 ? [] : [`${byPlace[place]} B ${PLACE_TEXTS[place]}`];
   });
   const standings: readonly WriteStanding[] = ["claimed", "visible"];

@@ -7,7 +7,7 @@ import { rnicName } from "../../fabric/rack/plan/names.ts";
 import type { HintPlan } from "../../fabric/rack/plan/hint_plan.ts";
 import type { Time } from "../../fabric/base/time.ts";
 import { formatTime } from "../../fabric/base/time.ts";
-import { isMapping } from "../../fabric/rack/scenario/reading.ts";
+import { isMapping } from "../../fabric/base/mapping.ts";
 import type { Prepared } from "../rack/prepare.ts";
 import { countersOf, type Reported, reportsOf } from "../rack/run_variant.ts";
 import { columnsOf, type Latencies, tableText, timeColumn } from "./table.ts";

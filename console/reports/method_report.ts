@@ -125,8 +125,8 @@ async function rowOf(
     confirmed: result.confirmedMessages,
     promises: result.promises,
     requestsPerMessage: round(requests / messages),
-    packetsPerMessage: round((result.wire?.frames ?? 0) / messages),
-    bytesPerMessage: round((result.wire?.bytes ?? 0) / messages),
+    packetsPerMessage: result.wire ? round(result.wire.frames / messages) : null,
+    bytesPerMessage: result.wire ? round(result.wire.bytes / messages) : null,
     latencyPs: result.latencyPs ?? { median: 0, p99: 0, max: 0 },
     throughputBps: seconds > 0 ? Math.round(bytes * 8 / seconds) : 0,
     cpuPs: { requester: result.cpuPs, responder: servedPs(outcome.finals, result) },
@@ -198,11 +198,7 @@ export function reportTable(rows: readonly MethodRow[]): string {
       fixedColumn("Gb/s", 2, ({ throughputBps }) => throughputBps / 1e9),
       timeColumn("cpu req", ({ cpuPs }) => cpuPs.requester),
       timeColumn("cpu resp", ({ cpuPs }) => cpuPs.responder),
-      hasAmplification && {
-        title: "scm write",
-        value: ({ scmAmplification }) => scmAmplification,
-        text: ({ scmAmplification }) => scmAmplification?.toFixed(2) ?? "-",
-      },
+      hasAmplification && fixedColumn("scm write", 2, ({ scmAmplification }) => scmAmplification),
       { title: "promises", value: ({ promises }) => promises ? "persisted" : "nothing" },
       {
         title: "intact",
@@ -217,7 +213,7 @@ export function reportTable(rows: readonly MethodRow[]): string {
 function fixedColumn(
   title: string,
   digits: number,
-  value: (row: MethodRow) => number,
+  value: (row: MethodRow) => number | null,
 ): Column<MethodRow> {
-  return { title, value, text: (row) => value(row).toFixed(digits) };
+  return { title, value, text: (row) => value(row)?.toFixed(digits) ?? "-" };
 }

@@ -14,9 +14,9 @@ export interface MethodRow extends Ends {
   readonly confirmed: number;
   readonly promises: boolean;
   readonly requestsPerMessage: number;
-  /** In both directions, from the first message's post to the last completion. */
-  readonly packetsPerMessage: number;
-  readonly bytesPerMessage: number;
+  /** Both directions, from the first message's post to the last completion; null where the card had died by then. */
+  readonly packetsPerMessage: number | null;
+  readonly bytesPerMessage: number | null;
   readonly latencyPs: Latencies;
   readonly throughputBps: number;
   /** Of the program on each side between first post and last completion, without spinning. */

@@ -13,7 +13,7 @@ import {
   recordBytes,
 } from "../../fabric/wire/host_bus/queue_placement.ts";
 import { formatTime } from "../../fabric/base/time.ts";
-import { isMapping } from "../../fabric/rack/scenario/reading.ts";
+import { isMapping } from "../../fabric/base/mapping.ts";
 import type { ManyQueuesResult, ManyQueuesRow } from "../../nodes/host/programs/many_queues.ts";
 import { countersOf, type Reported, reportsOf } from "../rack/run_variant.ts";
 import type { Prepared } from "../rack/prepare.ts";

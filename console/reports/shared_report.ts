@@ -4,7 +4,7 @@
  * computers of a memory.
  */
 import { formatTime, type Time } from "../../fabric/base/time.ts";
-import { isMapping } from "../../fabric/rack/scenario/reading.ts";
+import { isMapping } from "../../fabric/base/mapping.ts";
 import { type ModuleRow, moduleTable } from "./module_report.ts";
 import { type PlacementRow, placementText } from "./placement_report.ts";
 import { type Column, columnsOf, tableText } from "./table.ts";

@@ -114,7 +114,8 @@ function sharesOf(row: Row, rows: readonly Row[]): string[] {
   const wanted = isPersistent ? "persist-compare" : "write-compare";
   const baseline = compared.find(({ method }) => method === wanted) ?? compared[0];
   if (baseline === undefined) return ["?", "?", "?"];
-  const share = (mine: number, its: number) => its > 0 ? (mine / its).toFixed(2) : "?";
+  const share = (mine: number | null, its: number | null) =>
+    mine !== null && its !== null && its > 0 ? (mine / its).toFixed(2) : "?";
   return [
     share(row.packetsPerMessage, baseline.packetsPerMessage),
     share(row.bytesPerMessage, baseline.bytesPerMessage),

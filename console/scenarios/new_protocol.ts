@@ -68,21 +68,26 @@ export async function missingImports(folder: string): Promise<string | undefined
   return `deno.json stays as it is; editors need in its "imports": ${lines.join(", ")}`;
 }
 
-function alreadyThere(path: string) {
-  const expected = "the name of a protocol that is not there yet";
+export function alreadyThere(path: string) {
+  const expected = "the name of one that is not there yet";
   return refusal("", { found: `${path} is there already`, expected });
 }
 
-function stemOf(name: string, { isFile }: { readonly isFile: boolean }): string {
+/** The name of the files: the folder's, as far as it is an identifier. */
+export function stemOf(
+  name: string,
+  { isFile, otherwise = "my_protocol" }: { readonly isFile: boolean; readonly otherwise?: string },
+): string {
   if (STEM.test(name)) return name;
   const stem = name.replaceAll(/[^A-Za-z0-9]+/g, "_").replace(/^[^A-Za-z]+/, "").slice(0, 40)
     .replace(/_+$/, "");
-  if (!isFile) return STEM.test(stem) ? stem : "my_protocol";
+  if (!isFile) return STEM.test(stem) ? stem : otherwise;
   const expected = "a file such as my_protocol.ts: letters, digits and _, a letter first";
   throw refusal("--protocol", { found: `"${name}.ts"`, expected });
 }
 
-async function writeNew(path: string, text: string): Promise<boolean> {
+/** @returns false where the file existed. */
+export async function writeNew(path: string, text: string): Promise<boolean> {
   try {
     await Deno.mkdir(dirname(path), { recursive: true });
     await Deno.writeTextFile(path, text, { createNew: true });

@@ -5,7 +5,7 @@ import type { LinkFaultPlan } from "../../fabric/rack/plan/link_plan.ts";
 import { hostOfRnic } from "../../fabric/rack/plan/names.ts";
 import type { FaultPlan, RackPlan, ShutdownPlan } from "../../fabric/rack/plan/plan.ts";
 import { SHUTDOWN_PS } from "../../fabric/rack/plan/power.ts";
-import { isMapping } from "../../fabric/rack/scenario/reading.ts";
+import { isMapping } from "../../fabric/base/mapping.ts";
 import type { ProgramScenario } from "../../fabric/rack/scenario/scenario.ts";
 import {
   type ScenarioVariant,
@@ -39,8 +39,7 @@ export interface RunTextOptions extends VariantChoices {
 export function chosenText(text: string, options: RunTextOptions): string {
   const { base, variant, change } = options;
   const { capture: _, ...data } = readYaml(text, "").source.data as Mapping;
-  const listed = (Array.isArray(data["programs"]) ? data["programs"] as Mapping[] : [])
-    .flatMap((item) => changedProgram(item, change));
+  const listed = listIn(data, "programs").flatMap((item) => changedProgram(item, change));
   const isVaried = listed.some(variesMethod);
   const method = options.method ?? (isVaried ? variant.method : undefined);
   const programs = listed.map((item) => {
@@ -54,6 +53,12 @@ export function chosenText(text: string, options: RunTextOptions): string {
   return dumped(chosen);
 }
 
+/** A list of valid data, which may be absent. */
+function listIn(data: Mapping, key: string): readonly Mapping[] {
+  return (data[key] ?? []) as readonly Mapping[];
+}
+
+/** The text of a scenario's data. */
 export function dumped(data: Mapping): string {
   return dump(data, {
     schema: CORE_SCHEMA,
@@ -180,8 +185,7 @@ export function withByHand(
 ): RunText {
   const data = readYaml(chosen, "").source.data as Mapping;
   const power = newPowerFaults(plan, byHand.faults);
-  const planned = (Array.isArray(data["faults"]) ? data["faults"] as Mapping[] : [])
-    .filter((item) => hasHappened(item, byHand));
+  const planned = listIn(data, "faults").filter((item) => hasHappened(item, byHand));
   // The place of a cable's fault in the list is its number, which names its random streams.
   const links = byHand.linkFaults.toSorted((x, y) => x.id - y.id);
   const begun = [...byHand.shutdowns, ...plannedShutdowns(plan)];
@@ -191,7 +195,7 @@ export function withByHand(
     ...links.map((fault) => linkItem(plan, fault)),
   ];
   const programs = [
-    ...Array.isArray(data["programs"]) ? data["programs"] as Mapping[] : [],
+    ...listIn(data, "programs"),
     ...byHand.morePrograms.map(programItem),
   ];
   const { faults: _, ...rest } = data;

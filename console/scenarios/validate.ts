@@ -1,5 +1,6 @@
 import { notRestarted, type PlanWarning } from "../../fabric/rack/plan/not_restarted.ts";
-import { isMapping, valueAt } from "../../fabric/rack/scenario/reading.ts";
+import { isMapping } from "../../fabric/base/mapping.ts";
+import { valueAt } from "../../fabric/rack/scenario/reading.ts";
 import { isOwnProgram } from "../../fabric/rack/scenario/parse_scenario.ts";
 import { variants } from "../../fabric/rack/scenario/variants.ts";
 import { formatPath, type Path } from "../../fabric/rack/scenario/yaml_source.ts";
@@ -100,8 +101,7 @@ function rulePaths(data: unknown): Path[] {
 }
 
 function listAt(data: unknown, key: string): readonly unknown[] {
-  const items = valueAt(data, [key]);
-  return Array.isArray(items) ? items : [];
+  return (valueAt(data, [key]) ?? []) as readonly unknown[];
 }
 
 async function problemsWith(

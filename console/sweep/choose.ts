@@ -1,4 +1,5 @@
-import { oneOf, Refusal, refusal } from "../../fabric/rack/plan/problem.ts";
+/** Which figure of what was measured is drawn against what. */
+import { oneOf, refusal } from "../../fabric/rack/plan/problem.ts";
 import { type Chart, type ChartPoint, type Series, withUnit, type XAxis } from "../plot/chart.ts";
 import { figureNamed, labelOfFigure, leadingOf, unitOf } from "./figures.ts";
 import { type Dimension, type Measured, type MeasuredPoint, medianOf } from "./measured.ts";
@@ -113,11 +114,11 @@ function sidesOf({ dimensions }: Measured, choice: Choice): {
   const x = choice.x === undefined
     ? others.find(({ numbers }) => numbers !== undefined) ?? others[0] ?? varying[0] ??
       dimensions[0]
-    : named("--x", choice.x, dimensions);
+    : named("x", choice.x, dimensions);
   if (x === undefined) {
     throw refusal("", { found: "There is nothing to draw: nothing differs between the runs" });
   }
-  const wanted = choice.by?.map((name) => named("--by", name, dimensions)) ?? others;
+  const wanted = choice.by?.map((name) => named("by", name, dimensions)) ?? others;
   const by = wanted.filter(({ name }) => name !== x.name);
   const lines = by.reduce((product, { values }) => product * values.length, 1);
   const fewest = by.toSorted((one, other) => one.values.length - other.values.length)[0];
@@ -132,7 +133,10 @@ function named(option: string, name: string, dimensions: readonly Dimension[]): 
     dimensions.find((each) => each.name.endsWith(`.${name}`));
   if (found !== undefined) return found;
   const names = dimensions.map(({ name }) => name);
-  throw new Refusal([{ path: option, found: JSON.stringify(name), expected: oneOf(names, name) }]);
+  throw refusal((named) => named(option), {
+    found: JSON.stringify(name),
+    expected: oneOf(names, name),
+  });
 }
 
 /**

@@ -1,11 +1,16 @@
-/** The scenarios that a sweep runs: each combination of the values as a text. */
-import { type Problem, Refusal, refusal } from "../../fabric/rack/plan/problem.ts";
+/** The scenarios that a sweep runs: each combination of the values, as the text of a scenario. */
+import {
+  type OptionNames,
+  optionRefusal,
+  type Problem,
+  Refusal,
+} from "../../fabric/rack/plan/problem.ts";
 import { parseScenario } from "../../fabric/rack/scenario/parse_scenario.ts";
 import { formatPath, type Path, type YamlSource } from "../../fabric/rack/scenario/yaml_source.ts";
 import { dumped } from "../scenarios/run_text.ts";
 import type { ScenarioSource } from "../scenarios/scenario_source.ts";
 import { placesOf, withValues } from "./places.ts";
-import { parseVary, type Vary } from "./vary.ts";
+import { parseVary, type Vary, varyRefusal } from "./vary.ts";
 
 export interface Varied extends Vary {
   readonly places: readonly Path[];
@@ -41,7 +46,11 @@ export function readCombinations(
   given: readonly string[],
 ): Combinations {
   if (given.length === 0) {
-    throw refusal("", { found: "There is nothing to vary", expected: "--vary NAME=VALUE,VALUE…" });
+    throw optionRefusal((named) => ({
+      path: "",
+      found: "There is nothing to vary",
+      expected: `${named("vary")} NAME=VALUE,VALUE…`,
+    }));
   }
   const data = dataOf(yaml);
   const varied = parseVary(given).map((vary) => ({ ...vary, places: placesOf(vary.name, data) }));
@@ -62,7 +71,7 @@ function refuseOverlap(varied: readonly Varied[]): void {
     );
     if (other === undefined) continue;
     const found = `${one.name}, which is ${other.name} (${formatPath(one.place)})`;
-    throw refusal("--vary", { found, expected: "each place once" });
+    throw varyRefusal({ found, expected: "each place once" });
   }
 }
 
@@ -107,20 +116,26 @@ function check(
     parseScenario(text, "");
   } catch (error) {
     if (!(error instanceof Refusal)) throw error;
-    throw new Refusal(error.problems.map((problem) => asVaried(problem, { values, varied })));
+    const { problems } = error;
+    throw optionRefusal((named) =>
+      problems.map((problem) => asVaried(problem, { values, varied, named }))
+    );
   }
 }
 
 /** Lines of the text were never the user's: the problem is one of the value that made it. */
 function asVaried(
   { path, found, expected }: Problem,
-  { values, varied }: Pick<Combination, "values"> & Pick<Combinations, "varied">,
+  { values, varied, named }:
+    & Pick<Combination, "values">
+    & Pick<Combinations, "varied">
+    & { readonly named: OptionNames },
 ): Problem {
   const cause = varied.find(({ places }) =>
     places.map(formatPath).some((place) => path === place || path.startsWith(`${place}.`))
   );
   const said = cause === undefined
-    ? `--vary with ${labelOf(values)}`
-    : `--vary ${cause.name}=${values[cause.name]}`;
-  return { path: `${said}: ${path}`, found, expected };
+    ? `with ${labelOf(values)}`
+    : `${cause.name}=${values[cause.name]}`;
+  return { path: `${named("vary")} ${said}: ${path}`, found, expected };
 }

@@ -1,4 +1,8 @@
-import { isMapping } from "../../fabric/rack/scenario/reading.ts";
+/**
+ * The figures of a report on a run, one point for each transfer: every number of the report under its own
+ * name in it (`latencyPs.median`, `throughputBps`), and what tells the points of a run apart (method, hosts …).
+ */
+import { isMapping } from "../../fabric/base/mapping.ts";
 import { machineOf } from "../../fabric/rack/plan/names.ts";
 import { PUT_METHODS } from "../../fabric/rack/plan/vocabulary.ts";
 import { oneOf, refusal } from "../../fabric/rack/plan/problem.ts";
@@ -205,7 +209,10 @@ export function figureNamed(name: string, points: readonly ReportPoint[]): strin
   const meant = exact.length > 0 ? exact : found;
   if (meant.length === 1) return meant[0]!;
   const words = (meant.length > 0 ? meant : known).map(shortName);
-  throw refusal("--y", { found: JSON.stringify(name), expected: oneOf(words, name) });
+  throw refusal((named) => named("y"), {
+    found: JSON.stringify(name),
+    expected: oneOf(words, name),
+  });
 }
 
 export function figureText(figure: string, value: number): string {

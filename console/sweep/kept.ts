@@ -1,5 +1,5 @@
 /** The measurements of kept runs and kept sweeps, and the dimensions that distinguish them. */
-import { isMapping } from "../../fabric/rack/scenario/reading.ts";
+import { isMapping } from "../../fabric/base/mapping.ts";
 import { formatPath, type Path, readYaml } from "../../fabric/rack/scenario/yaml_source.ts";
 import { refusal } from "../../fabric/rack/plan/problem.ts";
 import { jsonIfThere, textIfThere } from "../base/files.ts";

@@ -1,10 +1,15 @@
-/** Where in a scenario a name stands: README.md, Names. */
-import { listOf, nearest, refusal } from "../../fabric/rack/plan/problem.ts";
+/**
+ * Where in a scenario a name stands: `hosts.b.ddio` and `programs[0].depth` by their path, `*` for every
+ * key or index in its place (`leaf-*`: for those that begin so), and the end of a path (`depth`, `b.ddio`) where
+ * only one place has it.
+ */
+import { listOf, nearest } from "../../fabric/rack/plan/problem.ts";
+import { varyRefusal } from "./vary.ts";
 import { PROGRAMS } from "../../fabric/rack/plan/vocabulary.ts";
 import type { JsonShape } from "../../fabric/rack/scenario/values.ts";
 import { SECTIONS } from "../../fabric/rack/scenario/schema.ts";
 import { scenarioJsonSchema } from "../../fabric/rack/scenario/json_schema.ts";
-import { isMapping } from "../../fabric/rack/scenario/reading.ts";
+import { isMapping } from "../../fabric/base/mapping.ts";
 import { formatPath, type Path } from "../../fabric/rack/scenario/yaml_source.ts";
 
 type Mapping = Record<string, unknown>;
@@ -30,7 +35,7 @@ export function placesOf(name: string, data: Mapping): Path[] {
   const near = nearest(name, known);
   const expected = near ??
     `a word of the scenario, or its path, such as programs[0].depth${ofOwnProgram(name, data)}`;
-  throw refusal(`--vary ${name}`, { found: "no word of this scenario", expected });
+  throw varyRefusal({ name, found: "no word of this scenario", expected });
 }
 
 /** Own programs do not declare their options: an unwritten one is named by its whole path. */
@@ -57,7 +62,8 @@ function theOnly(
   const texts = paths.map(formatPath), all = allOf(paths, data);
   const more = texts.length > SHOWN_MAX ? [`${texts.length - SHOWN_MAX} more`] : [];
   const choices = [...texts.slice(0, SHOWN_MAX), ...more];
-  throw refusal(`--vary ${name}`, {
+  throw varyRefusal({
+    name,
     found: `a word that ${are} at ${paths.length} places`,
     expected: `${listOf(choices)}${all === undefined ? "" : `, or ${all} for all`}`,
   });
@@ -78,7 +84,7 @@ function wholePaths(name: string, data: Mapping): Path[] {
   if (found.length > 0) return found;
   const word = /^programs\[\*\]\.(.*)$/.exec(name)?.[1] ?? "";
   const expected = `a path in which * has something to stand for${ofOwnProgram(word, data)}`;
-  throw refusal(`--vary ${name}`, { found: "no word of this scenario", expected });
+  throw varyRefusal({ name, found: "no word of this scenario", expected });
 }
 
 /**
@@ -100,7 +106,7 @@ function walk(name: string, data: Mapping): Path[] {
     const { key, length } = nextKey(rest, reached);
     if (key === "") {
       const expected = "one such as hosts.b.ddio or programs[0].depth";
-      throw refusal(`--vary ${name}`, { found: "no path", expected });
+      throw varyRefusal({ name, found: "no path", expected });
     }
     rest = rest.slice(length).replace(/^\./, "");
     reached = reached.flatMap(({ path, value }) =>
@@ -138,7 +144,7 @@ function keysAt(key: string, { path, value }: Reached, name: string): (string | 
   if (!Array.isArray(value)) return [key];
   if (/^\d+$/.test(key) && Number(key) < value.length) return [Number(key)];
   const expected = `an item of ${formatPath(path)} by its number, from 0 to ${value.length - 1}`;
-  throw refusal(`--vary ${name}`, { found: `a path with ${JSON.stringify(key)}`, expected });
+  throw varyRefusal({ name, found: `a path with ${JSON.stringify(key)}`, expected });
 }
 
 function writtenIn(value: unknown, path: Path = []): Path[] {

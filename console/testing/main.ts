@@ -5,6 +5,8 @@
 import { serialize } from "node:v8";
 import { explain } from "../rack/failure.ts";
 import { EXIT } from "../../fabric/base/exit.ts";
+import { TEST_NAMES } from "../../fabric/rack/plan/option_rows.ts";
+import { Refusal } from "../../fabric/rack/plan/problem.ts";
 import { exploreFor, runFor } from "./answers.ts";
 import { readQuestion } from "./question.ts";
 import type { Answer } from "./types.ts";
@@ -16,7 +18,8 @@ async function answerTo(line: string, signal: AbortSignal): Promise<Answer> {
       ? await runFor(question, { signal, onLog: (text) => console.error(text) })
       : await exploreFor(question, signal);
   } catch (error) {
-    return { kind: "failed", ...explain(error) };
+    const said = error instanceof Refusal ? error.inNames(TEST_NAMES) : error;
+    return { kind: "failed", ...explain(said) };
   }
 }
 

@@ -10,8 +10,7 @@ import {
   type ValuesOf,
 } from "../../fabric/rack/plan/option_rows.ts";
 import { CHOICES } from "../../fabric/rack/plan/vocabulary.ts";
-import { CLAIMS, EXPLORE_OPTIONS, VERDICTS } from "../api/options.ts";
-import { exploreOptions, refuseNothing } from "../explore/options.ts";
+import { CLAIMS, EXPLORE_OPTIONS, refuseNothing, VERDICTS } from "../api/options.ts";
 import type { PrepareOptions } from "../rack/prepare.ts";
 import { dumped, withAbsolutePaths } from "../scenarios/run_text.ts";
 import { readScenario, type ScenarioSource, sourceOf } from "../scenarios/scenario_source.ts";
@@ -74,7 +73,7 @@ export function readQuestion(asked: unknown): CheckedQuestion {
   const { success, data, error } = question.safeParse(asked);
   if (!success) throw new Refusal(error.issues.map((issue) => problemOf(issue, asked)));
   if (data.kind === "explore") {
-    refuseNothing(exploreOptions(exploreValues(data.options)), (option) => option);
+    refuseNothing(exploreValues(data.options));
   }
   return data;
 }
@@ -113,7 +112,7 @@ export async function changedScenario(
   if (faults.length === 0 && words.length === 0) return { source, folder: undefined };
   const data = source.yaml.data as Mapping;
   const values = words.map(([word, value]) => {
-    return { places: placesNamed(word, data), data: value };
+    return { places: placesOf(word, data), data: value };
   });
   // Where it would write captures is not the test's concern.
   const { capture: _, ...changed } = withValues(data, values);
@@ -131,33 +130,22 @@ export async function changedScenario(
 
 type Mapping = Record<string, unknown>;
 
-function placesNamed(word: string, data: Mapping) {
-  return asOption("set", () => placesOf(word, data), (path) => path.replace(/^--vary /, ""));
-}
-
-/** @param own how many faults are the scenario's: those of the test come after them. */
+/**
+ * Problems of a text that its user never saw are those of the option that made it.
+ * @param own how many faults are the scenario's: those of the test come after them.
+ */
 function readChanged(
   text: string,
   { base, own }: { readonly base: string; readonly own: number },
 ): ScenarioSource {
-  return asOption("", () => sourceOf(text, { path: "", base }), (path) => {
-    const [all, index, rest] = /^faults\[(\d+)\](.*)$/.exec(path) ?? [];
-    return all === undefined ? path : `faults[${Number(index) - own}]${rest}`;
-  });
-}
-
-/** Problems of a text that its user never saw, as those of the option that made it. */
-function asOption<Result>(
-  option: string,
-  work: () => Result,
-  named: (path: string) => string,
-): Result {
   try {
-    return work();
+    return sourceOf(text, { path: "", base });
   } catch (error) {
     if (!(error instanceof Refusal)) throw error;
     throw new Refusal(error.problems.map(({ path, found, expected }) => {
-      return { path: `${option} ${named(path)}`.trim(), found, expected };
+      const [all, index, rest] = /^faults\[(\d+)\](.*)$/.exec(path) ?? [];
+      const named = all === undefined ? path : `faults[${Number(index) - own}]${rest}`;
+      return { path: named, found, expected };
     }));
   }
 }

@@ -7,6 +7,8 @@ import {
   throws,
 } from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
+import { TEST_NAMES } from "../../fabric/rack/plan/option_rows.ts";
+import type { Refusal } from "../../fabric/rack/plan/problem.ts";
 import { parseScenario } from "../../fabric/rack/scenario/parse_scenario.ts";
 import { fromFileUrl, projectFile } from "../base/paths.ts";
 import { changedScenario, choicesOf, readQuestion } from "./question.ts";
@@ -48,7 +50,8 @@ describe("the question of a test", () => {
   ];
   for (const [kind, options, message] of wrong) {
     it(`is refused with ${JSON.stringify(options)} of ${kind}`, () => {
-      throws(() => asked(options, kind), ({ message: found }: Error) => {
+      throws(() => asked(options, kind), (error: Refusal) => {
+        const { message: found } = error.inNames(TEST_NAMES);
         equal(found.slice(0, message.length), message);
         return true;
       });
@@ -98,7 +101,12 @@ describe("the question of a test", () => {
 
   it("refuses faults and words by the names that the test gave them", async () => {
     const refused = async (options: Record<string, unknown>, message: RegExp) =>
-      await rejects(changedScenario(asked(options).options), message);
+      await rejects(
+        changedScenario(asked(options).options).catch((error) => {
+          throw error.inNames(TEST_NAMES);
+        }),
+        message,
+      );
     await refused(
       { faults: [{ at: "12us", kil: "b" }] },
       /^Refusal: faults\[0\]\.kil is an unknown/,

@@ -51,8 +51,13 @@ export function roughTime(ps: Time): string {
 }
 
 /** Four significant digits, without zeros at the end. */
-export function rough(value: number): string {
+function rough(value: number): string {
   return grouped(String(Number(value.toPrecision(Math.abs(value) >= 1000 ? 6 : 4))));
+}
+
+/** A figure that may be unknown. */
+export function roughOr(value: number | null): string {
+  return value === null ? "–" : rough(value);
 }
 
 /** `16.3 KiB`. */

@@ -2,6 +2,7 @@
  * Messages between timekeeper and partitions: tables of fields, in the order of a row. `…FromBytes`
  * returns undefined for other bytes.
  */
+import { isMapping } from "../base/mapping.ts";
 import { isWhole } from "../base/whole_number.ts";
 import { MAX_RNICS } from "../rack/plan/names.ts";
 import {
@@ -26,12 +27,11 @@ import type { Time } from "../base/time.ts";
 
 /** Whether the value is a program that an order may start: the scenario alone names binaries of this machine. */
 export function isProgram(value: unknown): boolean {
-  const program = value as Partial<ProgramPlan> | null;
-  return typeof program === "object" && program !== null && typeof program.run === "string" &&
-    isTime(program.at) && typeof program.service === "boolean" &&
-    program.native === undefined &&
-    (program.rnic === undefined || isWhole(program.rnic, { least: 0, most: MAX_RNICS - 1 })) &&
-    typeof program.options === "object" && program.options !== null;
+  if (!isMapping(value)) return false;
+  const { run, at, service, rnic, options }: { readonly [Name in keyof ProgramPlan]?: unknown } =
+    value;
+  return typeof run === "string" && isTime(at) && typeof service === "boolean" &&
+    (rnic === undefined || isWhole(rnic, { least: 0, most: MAX_RNICS - 1 })) && isMapping(options);
 }
 
 const program = plain<ProgramPlan>(isProgram);
@@ -149,6 +149,24 @@ const WELCOME = rowOf({
 });
 export type Welcome = ReadBy<typeof WELCOME>;
 
+const verb: Format<"kill" | "start"> = {
+  write: (out, value) => out.text(value),
+  read(row) {
+    const value = row.text();
+    if (value !== "kill" && value !== "start") row.bad();
+    return value as "kill" | "start";
+  },
+};
+
+/** Timekeeper → whoever starts and kills a partition's processes. `instance` is the process that a kill order is for. */
+export type Order = readonly [
+  verb: "kill" | "start",
+  partition: string,
+  at: Time,
+  instance: string,
+];
+
+/** A message to one partition: an array of its kind and body. */
 export type ClockNews =
   | { readonly kind: "grant"; readonly body: Grant }
   | { readonly kind: "welcome"; readonly body: Welcome };
@@ -169,6 +187,9 @@ const NEWS: Format<ClockNews> = {
   },
 };
 
+export const { toBytes: orderToBytes, fromBytes: orderFromBytes } = sealedBytesOf(
+  tupleOf<Order>(verb, text, time, text),
+);
 export const { toBytes: newsToBytes, fromBytes: newsFromBytes } = sealedBytesOf(NEWS);
 export const { toBytes: reportToBytes, fromBytes: reportFromBytes } = sealedBytesOf(REPORT);
 export const { toBytes: joinToBytes, fromBytes: joinFromBytes } = sealedBytesOf(JOIN);

@@ -2,6 +2,7 @@
  * The timekeeper on the bus: requests, repetition of what the bus may have lost, why time does not
  * move.
  */
+import { isMapping } from "../base/mapping.ts";
 import type { Bus, Subscription } from "../bus/bus.ts";
 import { decode, encode, encodeSealed } from "../bus/codec.ts";
 import { CLOCK_VERBS, type ClockVerb, deathVerb, USERS } from "../bus/access.ts";
@@ -16,6 +17,8 @@ import {
   isProgram,
   joinFromBytes,
   newsToBytes,
+  type Order,
+  orderToBytes,
   reportFromBytes,
 } from "./clock.ts";
 import { type Predicate, predicateProblem } from "../trace/predicate.ts";
@@ -90,8 +93,6 @@ export interface Driving {
   readonly order: number;
   readonly verb: string;
 }
-
-type Order = readonly [verb: "kill" | "start", partition: string, at: Time, instance: string];
 
 const TICK_MS = 50;
 const REPEAT_MS = 150;
@@ -236,7 +237,7 @@ export class ClockService {
 
   #publishOrder(order: Order): void {
     const { bus, run } = this.#options;
-    bus.publish(subjectOf({ kind: "clock.order", run, partition: order[1] }), encodeSealed(order));
+    bus.publish(subjectOf({ kind: "clock.order", run, partition: order[1] }), orderToBytes(order));
   }
 
   #control(verb: string, body: unknown): void {
@@ -513,8 +514,7 @@ interface Origin {
 type Request = Readonly<Record<string, unknown>>;
 
 function isRequest(value: unknown): value is Request {
-  return typeof value === "object" && value !== null && !Array.isArray(value) &&
-    !(value instanceof Uint8Array);
+  return isMapping(value) && !(value instanceof Uint8Array);
 }
 
 /** Each break is evaluated for each step of a device. */

@@ -6,14 +6,15 @@ import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { rngFor } from "../base/rng.ts";
 import { type Conversion, CONVERSIONS, type Converted } from "./bus_conversion_testing.ts";
-import { CONTROL_MESSAGES } from "./control_messages.ts";
 import { canEvict, evict, farAccess, fence } from "./far_card.ts";
 import type { FarRow } from "./far_card_table.ts";
 import { canEvictLocal, evictLocal, homeAccess, loseFarCard, move } from "./home_card.ts";
 import { homePlacement } from "./home_card_state.ts";
 import type { HomeInput, HomeLine, HomeRow, HomeTable } from "./home_card_table.ts";
 import { canEvictFromLlc, evictFromLlc, hostAccess } from "./host_agent.ts";
-import { type Access, BUS_MESSAGES, WIRE_MESSAGES } from "./messages.ts";
+import type { Access } from "./access.ts";
+import { BUS_MESSAGES } from "../wire/host_bus/region_messages.ts";
+import { COHERENCE_COMMANDS } from "../wire/roce/coherence_eth.ts";
 import { explore, smallest } from "./mutations_testing.ts";
 import { newOutput, type Output } from "./output.ts";
 import {
@@ -67,7 +68,7 @@ describe("CONVERSIONS", () => {
   });
 
   it("C-02: each message of the wire is made by a row, and met by a row", () => {
-    const kinds = Object.keys({ ...WIRE_MESSAGES, ...CONTROL_MESSAGES });
+    const kinds = Object.values(COHERENCE_COMMANDS).flat();
     for (const kind of kinds) {
       assert.ok(CONVERSIONS.some(({ to }) => to === `wire:${kind}`), `${kind} is made`);
       assert.ok(CONVERSIONS.some(({ from }) => from === `wire:${kind}`), `${kind} is met`);

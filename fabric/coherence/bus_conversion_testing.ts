@@ -7,8 +7,8 @@
  * Where an arrow leads from the wire to the wire, the card answers by itself, as the document lets it: from its
  * cache [0060, 0065], or from the directory (decision 6). `nothing`: only the card's state changes.
  */
-import type { CONTROL_MESSAGES } from "./control_messages.ts";
-import type { BusKind, WireKind } from "./messages.ts";
+import type { CoherenceCommand } from "../wire/roce/coherence_eth.ts";
+import type { BusKind } from "../wire/host_bus/region_messages.ts";
 import type { CoreMessage } from "./qpi_messages_testing.ts";
 
 /** What the card does by itself: a place or an entry is needed, a time is due, a life begins, software asks. */
@@ -17,7 +17,7 @@ export type CardEvent = "evict" | "purge" | "due" | "fenced" | "register" | "der
 export type Converted =
   | `bus:${BusKind}`
   | `core:${CoreMessage}`
-  | `wire:${WireKind | keyof typeof CONTROL_MESSAGES}`
+  | `wire:${CoherenceCommand}`
   | `card:${CardEvent}`
   /** Ordinary InfiniBand operations on a region's lines: READ, WRITE and SEND, atomics. */
   | "verb:read"

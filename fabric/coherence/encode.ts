@@ -11,14 +11,10 @@ import type { FarCard, FarLine } from "./far_card.ts";
 import { homePlacement } from "./home_card_state.ts";
 import { homeState } from "./home_card_table.ts";
 import { hostLine } from "./host_agent.ts";
-import {
-  type Access,
-  BUS_MESSAGES,
-  type BusMessage,
-  type Data,
-  WIRE_MESSAGES,
-  type WireMessage,
-} from "./messages.ts";
+import type { Access } from "./access.ts";
+import { BUS_MESSAGES, type BusMessage } from "../wire/host_bus/region_messages.ts";
+import type { Data, WireMessage } from "../wire/roce/coherence_messages.ts";
+import { COHERENCE_COMMANDS } from "../wire/roce/coherence_eth.ts";
 import type { System } from "./system.ts";
 
 const SPACE = new Uint8Array(4096);
@@ -30,7 +26,8 @@ function put(byte: number): void {
 function codes(names: readonly string[]): Readonly<Record<string, number>> {
   return Object.fromEntries(names.map((name, index) => [name, index + 1]));
 }
-const WIRE = codes(Object.keys(WIRE_MESSAGES)), BUS = codes(Object.keys(BUS_MESSAGES));
+const WIRE = codes(Object.values(COHERENCE_COMMANDS).flat()),
+  BUS = codes(Object.keys(BUS_MESSAGES));
 const FAR = codes(["I", "S", "E", "M", "IS", "IM", "SM", "MI", "II"]);
 const HOST = codes(["none", "S", "X", "busy none", "busy S", "busy X"]);
 const PHASE = codes(

@@ -35,7 +35,9 @@ import {
   TOKENS,
   Violation,
 } from "./invariants.ts";
-import { type Access, BUS_MESSAGES, LOCAL_CACHE, type WireMessage } from "./messages.ts";
+import type { Access } from "./access.ts";
+import { BUS_MESSAGES } from "../wire/host_bus/region_messages.ts";
+import { LOCAL_CACHE, type WireMessage } from "../wire/roce/coherence_messages.ts";
 import type { Turn } from "./output.ts";
 import {
   act,

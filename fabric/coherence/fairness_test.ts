@@ -5,7 +5,8 @@ import { farAccess } from "./far_card.ts";
 import { homeAccess } from "./home_card.ts";
 import { FRESH, TOKENS } from "./invariants.ts";
 import { inTurn, type Request } from "./home_card_state.ts";
-import type { Access, WireMessage } from "./messages.ts";
+import type { Access } from "./access.ts";
+import type { WireMessage } from "../wire/roce/coherence_messages.ts";
 import { smallest } from "./mutations_testing.ts";
 import {
   act,

@@ -1,25 +1,32 @@
 /**
  * FC: a far card's remote cache, and home's local cache as agent 0 (decision 6). Rows are in
  * `far_card_table.ts`; this file has their bounds: places for lines, write-back buffers, accesses that
- * wait for either, the placement as the card believes it (decision 18), and the card's life (decision 14).
+ * wait for either, the placement as the card believes it (decision 18), and the card's life (decision 14)
+ * with its lease.
  */
 import { NEVER, type Time } from "../base/time.ts";
 import type { FarEvent, FarRow, FarState, FarTable } from "./far_card_table.ts";
-import { beginLease, type FarLease, isIdle, newFarLease, renewedBy, rideAt } from "./lease.ts";
-import type { LeaseTimes } from "./lease.ts";
 import {
-  type Access,
+  beginLease,
+  type FarLease,
+  isIdle,
+  type LeaseTimes,
+  newFarLease,
+  renewAt,
+  renewedBy,
+  rideAt,
+} from "./lease.ts";
+import type { Access, Answer, Contents } from "./access.ts";
+import {
   type AccessCounts,
   type Agent,
-  type Answer,
-  type Contents,
   type Data,
   LOST,
   type Placement,
-  WIRE_MESSAGES,
   type WireKind,
   type WireMessage,
-} from "./messages.ts";
+} from "../wire/roce/coherence_messages.ts";
+import { FORMS } from "../wire/roce/coherence_eth.ts";
 import { newOutput, type Output } from "./output.ts";
 import { rowOf } from "./table.ts";
 
@@ -105,7 +112,7 @@ export function farPlacement(card: FarCard, line: number): Placement {
 }
 
 /** Whether the card holds or requests anything: only then it needs its lease. */
-export function needsLease({ lines, active, waiting }: FarCard): boolean {
+function needsLease({ lines, active, waiting }: FarCard): boolean {
   return lines.size + active.size + waiting.length > 0;
 }
 
@@ -192,7 +199,7 @@ export function farReceive(card: FarCard, message: WireMessage, out: Output): vo
 /**
  * Evicts all lines that can be evicted now: they are long unused, and their lease costs messages.
  */
-export function giveBackAll(card: FarCard, out: Output): void {
+function giveBackAll(card: FarCard, out: Output): void {
   for (const line of [...card.lines.keys()]) if (canEvict(card, line)) evict(card, line, out);
 }
 
@@ -227,7 +234,7 @@ function greet(card: FarCard, out: Output): void {
  * Decision 13: "stops serving at L". Accesses that wait for a missing `Welcome` end with it, so
  * each access is answered within two leases.
  */
-export function expire(card: FarCard, out: Output): void {
+function expire(card: FarCard, out: Output): void {
   if (card.now >= expiresAt(card)) fence(card, out);
 }
 
@@ -237,7 +244,7 @@ export function expiresAt(card: FarCard): Time {
 }
 
 /** A message to home's card, with a stamp if one is due. */
-export function messageOf(
+function messageOf(
   card: FarCard,
   line: number,
   kind: WireKind,
@@ -259,7 +266,7 @@ function turn(
   const content = data ?? before.data;
   if (row.send !== undefined) {
     const message = messageOf(card, line, row.send);
-    if (WIRE_MESSAGES[row.send].carries) message.data = content;
+    if (FORMS[row.send].data === "line") message.data = content;
     if (row.send === "GetS" || row.send === "GetM") message.placement = farPlacement(card, line);
     out.wire.push(message);
   }
@@ -432,4 +439,39 @@ function askAgain(card: FarCard, line: number): void {
   if (access === undefined) return;
   card.active.delete(line);
   card.waiting.unshift(access);
+}
+
+// ── in its time: renewals of its lease (decision 13), its end, reports of counts (17) ─────────────
+
+/** When {@link farWake} has work; NEVER for a card that holds nothing and has nothing to report. */
+export function farNextAt(card: FarCard): Time {
+  return Math.min(expiresAt(card), ownRenewalAt(card), card.windowEnds);
+}
+
+/** Does the work due at the card's time. */
+export function farWake(card: FarCard, out: Output): void {
+  expire(card, out);
+  if (card.now >= card.windowEnds) reportCounts(card, out);
+  if (card.lease !== null && card.now >= ownRenewalAt(card)) {
+    card.lease.renewedAt = card.lease.stampedAt = card.now;
+    const { now: stamp } = card;
+    out.wire.push({ ...messageOf(card, 0, "Renew"), stamp });
+    card.lease.idleRenewals++;
+    if (isIdle(card.lease)) giveBackAll(card, out);
+  }
+}
+
+function ownRenewalAt(card: FarCard): Time {
+  return card.lease !== null && card.isUp && needsLease(card) ? renewAt(card.lease) : NEVER;
+}
+
+/**
+ * Sends the counts of a window to home, whose core judges them; a card that is down reports none.
+ */
+function reportCounts(card: FarCard, out: Output): void {
+  card.windowEnds = NEVER;
+  for (const [region, counts] of card.counts) {
+    if (card.isUp) out.wire.push({ ...messageOf(card, 0, "Counts"), region, counts });
+  }
+  card.counts.clear();
 }

@@ -6,7 +6,7 @@
  * Stable: I S E M (C-05). Transient: IS, IM, SM (a miss or an upgrade), MI (evicted, its `Put` is not
  * answered), II (the same, and recalled meanwhile).
  */
-import type { WireKind } from "./messages.ts";
+import type { WireKind } from "../wire/roce/coherence_messages.ts";
 import type { Table } from "./table.ts";
 
 /** State of a line in a remote cache. */

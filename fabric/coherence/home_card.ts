@@ -9,9 +9,10 @@
  * - one queue for all requests, far cards' and the local cache's: {@link inTurn};
  * - the directory's entries: where there is none, an idle line is purged for it;
  * - the local cache, agent 0: its messages cross nothing, and are handled at once;
- * - the placement's version (decision 18), and lives of far cards (decisions 13, 14).
+ * - the placement's version (decision 18), lives of far cards and their leases (decisions 13, 14).
  */
 import { assert } from "../base/assert.ts";
+import { NEVER, type Time } from "../base/time.ts";
 import { begin, canEvict, evict, farAccess, giveBack } from "./far_card.ts";
 import {
   drop,
@@ -38,7 +39,9 @@ import {
   take,
 } from "./home_card_transactions.ts";
 import { heardAt } from "./lease.ts";
-import type { Access, Agent, BusMessage, Data, Placement, WireMessage } from "./messages.ts";
+import type { Access } from "./access.ts";
+import type { Agent, Data, Placement, WireMessage } from "../wire/roce/coherence_messages.ts";
+import type { BusMessage } from "../wire/host_bus/region_messages.ts";
 import type { Output } from "./output.ts";
 
 /** Whether the card can take this message now; else it stays in its queue pair. */
@@ -85,7 +88,7 @@ function hear(card: HomeCard, { agent, kind, stamp }: WireMessage): void {
 }
 
 /** Returns a stamp that no other message carries. */
-export function sayRenewed(card: HomeCard, agent: Agent, out: Output): void {
+function sayRenewed(card: HomeCard, agent: Agent, out: Output): void {
   if (card.leases.get(agent)?.echo) sendTo(card, { kind: "Renewed", line: 0, agent }, out);
 }
 
@@ -216,7 +219,7 @@ export function loseFarCard(card: HomeCard, agent: Agent, out: Output): void {
  * A far card that is up has dropped all its copies: its lease is over, and it has requested
  * nothing.
  */
-export function unshare(card: HomeCard, agent: Agent, out: Output): void {
+function unshare(card: HomeCard, agent: Agent, out: Output): void {
   for (const [line, now] of [...card.lines]) {
     keep(card, line, { ...now, sharers: now.sharers & ~(1 << agent) });
   }
@@ -336,4 +339,55 @@ function retry(card: HomeCard, request: Request, out: Output): void {
   else dropWaiting(card, request, out);
   if (card.lives.get(agent) !== life) return;
   sendTo(card, { kind: "Retry", line, agent, placement, region: card.regionOf(line) }, out);
+}
+
+// ── in its time: stamps are returned, a far card's lines given away (decision 13) ────────────────
+
+/** When {@link homeWake} has work; NEVER if no far card was heard within its lease. */
+export function homeNextAt(card: HomeCard): Time {
+  let next = NEVER;
+  for (const { until, echo } of card.leases.values()) {
+    next = Math.min(next, until, echo?.by ?? NEVER);
+  }
+  return next;
+}
+
+/** Does the work due at the card's time. */
+export function homeWake(card: HomeCard, out: Output): void {
+  for (const [agent, { until, echo }] of [...card.leases]) {
+    if (card.now >= until) endLease(card, agent, out);
+    else if (echo !== null && card.now >= echo.by) sayRenewed(card, agent, out);
+  }
+}
+
+/**
+ * A queue pair to a far card has failed, and messages may be lost: the life has to end on both sides. That alone
+ * proves nothing of the far card (decision 13), which may still serve: its lease is no longer renewed, and ends.
+ */
+export function stopRenewing(card: HomeCard, agent: Agent): void {
+  const { times, lives, leases, now } = card;
+  if (times === null || !lives.has(agent)) return;
+  const until = leases.get(agent)?.until ?? now + times.lease + times.grace;
+  leases.set(agent, { until, echo: null, isStopped: true });
+}
+
+/**
+ * A far card without exclusive lines or pending messages has let its lease go: it is up, and holds
+ * no copy.
+ */
+function endLease(card: HomeCard, agent: Agent, out: Output): void {
+  const isStopped = card.leases.get(agent)?.isStopped === true;
+  card.leases.delete(agent);
+  if (isStopped || isBound(card, agent)) loseFarCard(card, agent, out);
+  else unshare(card, agent, out);
+}
+
+/** Whether a line is lent to it exclusively, or a message is under way between both cards. */
+function isBound(card: HomeCard, agent: Agent): boolean {
+  if (card.requests.some(({ message }) => message.agent === agent)) return true;
+  for (const line of card.lines.keys()) {
+    const { owner, waiting, serving } = homeLine(card, line);
+    if (owner === agent || (waiting >> agent & 1) === 1 || serving?.agent === agent) return true;
+  }
+  return false;
 }

@@ -7,15 +7,14 @@ import { type CacheSize, type FarCard, newFarCard } from "./far_card.ts";
 import type { FarTable } from "./far_card_table.ts";
 import { type HomeLine, type HomeTable, NEW_HOME_LINE } from "./home_card_table.ts";
 import type { HomeLease, LeaseTimes } from "./lease.ts";
+import type { Access, Contents } from "./access.ts";
 import {
-  type Access,
   type Agent,
-  type Contents,
   LOCAL_CACHE,
   type Placement,
   type WireKind,
   type WireMessage,
-} from "./messages.ts";
+} from "../wire/roce/coherence_messages.ts";
 import type { Output } from "./output.ts";
 
 export interface HomeSize {

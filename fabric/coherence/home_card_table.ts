@@ -8,15 +8,8 @@
  * the bus's snoop: it waits for the end of the transaction, or is served in idle or P0; its phase is then
  * `snooped`.
  */
-import {
-  type Agent,
-  type BusKind,
-  type BusMessage,
-  type Data,
-  NONE,
-  type WireKind,
-  type WireMessage,
-} from "./messages.ts";
+import type { Agent, Data, WireKind, WireMessage } from "../wire/roce/coherence_messages.ts";
+import type { BusKind, BusMessage } from "../wire/host_bus/region_messages.ts";
 import type { Table } from "./table.ts";
 
 /** Of a line's transaction. */
@@ -42,6 +35,9 @@ export const HOME_EVENTS = [
 ] as const;
 /** Events at home's card: requests, far cards' answers, messages of the bus. */
 export type HomeEvent = typeof HOME_EVENTS[number];
+
+/** The directory's owner if no agent has the line exclusively. */
+export const NONE: Agent = -1;
 
 /** Home's card's state of a line. */
 export interface HomeLine {

@@ -18,16 +18,16 @@ import {
   type HomeLine,
   type HomeSend,
   homeState,
+  NONE,
 } from "./home_card_table.ts";
 import {
   type Agent,
-  type Answer,
   type Data,
   LOCAL_CACHE,
   LOST,
-  NONE,
   type WireMessage,
-} from "./messages.ts";
+} from "../wire/roce/coherence_messages.ts";
+import type { Answer } from "./access.ts";
 import { newOutput, type Output, type Turn } from "./output.ts";
 import { rowOf } from "./table.ts";
 

@@ -5,7 +5,9 @@
  * is never evicted while it is needed.
  */
 import { type HostEvent, type HostLine, type HostTable, newHostLine } from "./host_agent_table.ts";
-import { type Access, type BusMessage, type Contents, type Data, LOST } from "./messages.ts";
+import type { Access, Contents } from "./access.ts";
+import type { BusMessage } from "../wire/host_bus/region_messages.ts";
+import { type Data, LOST } from "../wire/roce/coherence_messages.ts";
 import type { Output } from "./output.ts";
 import { MissingRow, rowOf } from "./table.ts";
 

@@ -6,7 +6,8 @@
  * them the LLC's state of the line (C-05: in the CPU's cache, too), memory's content, and the home card's
  * request that waits.
  */
-import type { BusKind, BusMessage, Data } from "./messages.ts";
+import type { BusKind, BusMessage } from "../wire/host_bus/region_messages.ts";
+import type { Data } from "../wire/roce/coherence_messages.ts";
 import type { Table } from "./table.ts";
 
 /** The home card's right to a line: none, S or X; and whether a core waits for a snoop. */

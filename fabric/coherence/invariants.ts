@@ -7,7 +7,8 @@ import { farLine } from "./far_card.ts";
 import type { FarState } from "./far_card_table.ts";
 import { homeLine } from "./home_card_state.ts";
 import { hostLine } from "./host_agent.ts";
-import { type Contents, type Data, LOST, type WireMessage } from "./messages.ts";
+import type { Contents } from "./access.ts";
+import { type Data, LOST, type WireMessage } from "../wire/roce/coherence_messages.ts";
 import { isQuiet, type System, type Wire } from "./system.ts";
 
 export const STALE = 0, FRESH = 1;

@@ -13,7 +13,7 @@
 import { assert } from "../base/assert.ts";
 import type { Time } from "../base/time.ts";
 import { JUDGE_PLAN, type JudgeRules } from "../rack/plan/shared_region.ts";
-import type { Placement } from "./messages.ts";
+import type { Placement } from "../wire/roce/coherence_messages.ts";
 
 /** Number of accesses to a region in a window. */
 export interface WindowCounts {

@@ -2,19 +2,26 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { NEVER } from "../base/time.ts";
-import { farAccess, type FarCard, farLine, farReceive, fence, newFarCard } from "./far_card.ts";
+import {
+  farAccess,
+  type FarCard,
+  farLine,
+  farNextAt,
+  farReceive,
+  farWake,
+  fence,
+  newFarCard,
+} from "./far_card.ts";
 import { FAR_TABLE } from "./far_card_table.ts";
-import { farNextAt, farWake } from "./far_lease.ts";
-import { homeReceive } from "./home_card.ts";
+import { homeBus, homeNextAt, homeReceive, homeWake, stopRenewing } from "./home_card.ts";
 import { type HomeCard, homeLine, newHomeCard } from "./home_card_state.ts";
 import { HOME_TABLE } from "./home_card_table.ts";
-import { homeNextAt, homeWake, stopRenewing } from "./home_lease.ts";
 import { type HostAgent, hostReceive, newHostAgent } from "./host_agent.ts";
 import { HOST_TABLE } from "./host_agent_table.ts";
-import { homeBus } from "./home_card.ts";
-import { LINE_BYTES } from "./line_bytes.ts";
+import { BYTE_CONTENTS } from "./line_bytes.ts";
 import { WHOLE_LINE } from "../wire/host_bus/line_change.ts";
-import type { Access, WireMessage } from "./messages.ts";
+import type { Access } from "./access.ts";
+import type { WireMessage } from "../wire/roce/coherence_messages.ts";
 import { newOutput, type Output, rangesOf } from "./output.ts";
 
 const TIMES = { lease: 8000, grace: 100 };
@@ -30,7 +37,7 @@ interface Pair {
 }
 
 function pair(): Pair {
-  const given = { contents: LINE_BYTES, regionOf: () => 0 };
+  const given = { contents: BYTE_CONTENTS, regionOf: () => 0 };
   const far = newFarCard({ ...given, agent: 1, table: FAR_TABLE, size: CACHE, lease: TIMES });
   const home = newHomeCard({
     ...given,
@@ -39,7 +46,7 @@ function pair(): Pair {
     times: TIMES,
   });
   const initial = () => new Uint8Array(64);
-  const host = newHostAgent({ table: HOST_TABLE, contents: LINE_BYTES, initial });
+  const host = newHostAgent({ table: HOST_TABLE, contents: BYTE_CONTENTS, initial });
   return { far, home, host };
 }
 

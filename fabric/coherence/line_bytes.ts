@@ -4,11 +4,12 @@
  */
 import { assert } from "../base/assert.ts";
 import { keptCopyOf, viewOf } from "../base/slab.ts";
-import { COHERENCE_LINE_BYTES } from "../wire/roce/coherence_eth.ts";
+import { LINE_BYTES } from "../base/cache_line.ts";
 import { type LineChange, WHOLE_LINE } from "../wire/host_bus/line_change.ts";
-import { type Contents, type Data, LOST } from "./messages.ts";
+import type { Contents } from "./access.ts";
+import { type Data, LOST } from "../wire/roce/coherence_messages.ts";
 
-export const LINE_BYTES: Contents = {
+export const BYTE_CONTENTS: Contents = {
   apply: (data, change) => applied(data, change as LineChange),
   tellsOld: (change) => (change as LineChange).kind !== "write",
 };
@@ -30,9 +31,9 @@ function applied(data: Data, change: LineChange): Uint8Array | null {
   }
   const { offset } = change;
   assert(
-    offset % 8 === 0 && offset >= 0 && offset < COHERENCE_LINE_BYTES,
+    offset % 8 === 0 && offset >= 0 && offset < LINE_BYTES,
     `Cannot do an atomic at byte ${offset} of a line: expected a multiple of 8 below ` +
-      `${COHERENCE_LINE_BYTES}`,
+      `${LINE_BYTES}`,
   );
   const view = viewOf(bytes);
   const now = view.getBigUint64(offset, true);

@@ -8,7 +8,8 @@ import { keyOf } from "./encode.ts";
 import { canEvict, evict, farAccess } from "./far_card.ts";
 import { move } from "./home_card.ts";
 import { canEvictFromLlc, evictFromLlc, hostAccess } from "./host_agent.ts";
-import type { Access, Contents, Placement } from "./messages.ts";
+import type { Access, Contents } from "./access.ts";
+import type { Placement } from "../wire/roce/coherence_messages.ts";
 import {
   act,
   deliver,

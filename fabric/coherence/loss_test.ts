@@ -6,9 +6,10 @@ import { farAccess } from "./far_card.ts";
 import { homeAccess, move } from "./home_card.ts";
 import { homePlacement } from "./home_card_state.ts";
 import { hostAccess } from "./host_agent.ts";
-import { LINE_BYTES } from "./line_bytes.ts";
+import { BYTE_CONTENTS } from "./line_bytes.ts";
 import { type LineChange, WHOLE_LINE } from "../wire/host_bus/line_change.ts";
-import { type Access, type Answer, LOST } from "./messages.ts";
+import type { Access, Answer } from "./access.ts";
+import { LOST } from "../wire/roce/coherence_messages.ts";
 import { smallest } from "./mutations_testing.ts";
 import { act, deliver, deliveries, HOST, newSystem, type System } from "./system.ts";
 
@@ -39,7 +40,7 @@ function accessor(by: number): Accessor {
 }
 
 function lostLine(place: "local" | "remote"): System {
-  const system = newSystem({ size: smallest(1), contents: LINE_BYTES, initial: () => LOST });
+  const system = newSystem({ size: smallest(1), contents: BYTE_CONTENTS, initial: () => LOST });
   if (place === "local") act(system, 0, (out) => move(system.home, { region: 0, place }, out));
   return system;
 }
@@ -103,7 +104,7 @@ describe("a path that once went wrong", () => {
 
   it("C-09: a verb that waits for a place which a move has freed", () => {
     const size = { ...smallest(2, 2), home: { ...smallest(2, 2).home, slots: 3 } };
-    const system = newSystem({ size, contents: LINE_BYTES, initial: () => new Uint8Array(64) });
+    const system = newSystem({ size, contents: BYTE_CONTENTS, initial: () => new Uint8Array(64) });
     const [first, second] = system.fars;
     assert.ok(first !== undefined && second !== undefined);
     act(system, 0, (out) => move(system.home, { region: 0, place: "local" }, out));

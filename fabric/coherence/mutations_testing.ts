@@ -10,10 +10,12 @@ import {
   type HomeRow,
   type HomeSend,
   type HomeState,
+  NONE,
 } from "./home_card_table.ts";
 import { HOST_TABLE, type HostEvent, type HostPhase, type HostRow } from "./host_agent_table.ts";
 import { isOwn, type Request, type ServiceOrder } from "./home_card_state.ts";
-import { LOST, NONE, WIRE_MESSAGES } from "./messages.ts";
+import { LOST } from "../wire/roce/coherence_messages.ts";
+import { COHERENCE_CODES } from "../wire/roce/coherence_eth.ts";
 import type { Links, SystemSize } from "./system.ts";
 import { TABLES, type Tables } from "./tables.ts";
 
@@ -468,7 +470,8 @@ const LINK_MUTATIONS: readonly Mutation[] = [
   withLinks("a far card takes messages of an earlier life", {
     arriving: (message, { fars, home }) => {
       const card = fars[message.agent - 1];
-      const isDown = WIRE_MESSAGES[message.kind].class === "SNP" || /^(Data|Wb)/.test(message.kind);
+      const isDown = COHERENCE_CODES[message.kind].operation === "coherence-snoop" ||
+        /^(Data|Wb)/.test(message.kind);
       return isDown && card !== undefined
         ? { ...message, life: card.life, homeLife: home.life }
         : message;

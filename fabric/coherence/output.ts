@@ -1,6 +1,8 @@
 /** The results of an agent of the protocol, beside its new state. */
 import type { FarState } from "./far_card_table.ts";
-import type { AccessCounts, Agent, Answer, BusMessage, WireMessage } from "./messages.ts";
+import type { AccessCounts, Agent, WireMessage } from "../wire/roce/coherence_messages.ts";
+import type { Answer } from "./access.ts";
+import type { BusMessage } from "../wire/host_bus/region_messages.ts";
 
 /** Filled by the agents' functions; the caller sends its messages, in order, and empties it. */
 export interface Output {

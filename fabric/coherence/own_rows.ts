@@ -6,6 +6,7 @@
  * States and messages are the protocol's: a row may be changed, added for a pair without one, or removed
  * (`null`).
  */
+import { isMapping } from "../base/mapping.ts";
 import { nearest, showFound } from "../rack/plan/problem.ts";
 import { FAR_EVENTS, type FarEvent, type FarRow, type FarState } from "./far_card_table.ts";
 import {
@@ -27,7 +28,8 @@ import {
   type HostPhase,
   type HostRow,
 } from "./host_agent_table.ts";
-import { BUS_MESSAGES, type BusKind, type Data, LOST, type WireKind } from "./messages.ts";
+import { BUS_MESSAGES, type BusKind } from "../wire/host_bus/region_messages.ts";
+import { type Data, LOST, type WireKind } from "../wire/roce/coherence_messages.ts";
 import { TABLES, type Tables } from "./tables.ts";
 
 /** Rows of a table by state and event; `null` removes a row. */
@@ -347,10 +349,6 @@ function hostLineOf(found: unknown, its: Checked): HostLine {
 type Mapping = Readonly<Record<string, unknown>>;
 interface Field extends Checked {
   readonly field: string;
-}
-
-function isMapping(value: unknown): value is Mapping {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 function isOneOf<Word extends string>(value: unknown, words: readonly Word[]): value is Word {

@@ -6,7 +6,7 @@
  * The document trims the protocol layer to what the card needs [0044]: {@link NOT_CONVERTED} says of each message
  * that is left out why it never becomes one of InfiniBand's. `bus_conversion_testing.ts` has those that do.
  */
-import type { BusKind } from "./messages.ts";
+import type { BusKind } from "../wire/host_bus/region_messages.ts";
 
 /** By class: home requests and responses, snoops, answers without and with data, non-coherent bypass and standard. */
 export const QPI_CLASSES = {

@@ -13,9 +13,10 @@ import { type ByteAccess, judgeByte } from "./history_testing.ts";
 import { canEvictLocal, evictLocal, homeAccess, move, recallRegion } from "./home_card.ts";
 import { homePlacement } from "./home_card_state.ts";
 import { canEvictFromLlc, evictFromLlc, hostAccess, hostLine } from "./host_agent.ts";
-import { LINE_BYTES } from "./line_bytes.ts";
+import { BYTE_CONTENTS } from "./line_bytes.ts";
 import { type LineChange, WHOLE_LINE } from "../wire/host_bus/line_change.ts";
-import { type Access, type Answer, type Data, LOST } from "./messages.ts";
+import type { Access, Answer } from "./access.ts";
+import { type Data, LOST } from "../wire/roce/coherence_messages.ts";
 import {
   act,
   deliver,
@@ -95,7 +96,7 @@ class Run {
 
   constructor({ size, losses, slow, ...rest }: RandomRun) {
     const initial = () => new Uint8Array(LINE);
-    this.#system = newSystem({ size, contents: LINE_BYTES, initial, ...rest });
+    this.#system = newSystem({ size, contents: BYTE_CONTENTS, initial, ...rest });
     this.#losses = losses;
     this.#slow = slow;
     this.#beginEpoch();

@@ -12,15 +12,10 @@ import { type HomeCard, type HomeSize, newHomeCard, type ServiceOrder } from "./
 import { canTake, homeBus, homeReceive } from "./home_card.ts";
 import { type HostAgent, hostReceive, newHostAgent } from "./host_agent.ts";
 import type { LeaseTimes } from "./lease.ts";
-import {
-  type Answer,
-  BUS_MESSAGES,
-  type BusMessage,
-  type Contents,
-  type Data,
-  WIRE_MESSAGES,
-  type WireMessage,
-} from "./messages.ts";
+import type { Answer, Contents } from "./access.ts";
+import { BUS_MESSAGES, type BusMessage } from "../wire/host_bus/region_messages.ts";
+import type { Data, WireMessage } from "../wire/roce/coherence_messages.ts";
+import { COHERENCE_CODES } from "../wire/roce/coherence_eth.ts";
 import { newOutput, type Output, type Turn } from "./output.ts";
 import { TABLES, type Tables } from "./tables.ts";
 
@@ -299,9 +294,9 @@ function arrives({ wires, outage }: System, { agent, kind }: WireMessage): boole
 
 function queueOf(system: System, by: number, message: WireMessage): WireMessage[] | undefined {
   const wire = system.wires[message.agent - 1];
-  const { class: kind } = WIRE_MESSAGES[message.kind];
-  if (kind === "REQ") return wire?.req;
-  if (kind === "SNP") return wire?.snp;
+  const { operation } = COHERENCE_CODES[message.kind];
+  if (operation === "coherence-request") return wire?.req;
+  if (operation === "coherence-snoop") return wire?.snp;
   return by === 0 ? wire?.down : wire?.up;
 }
 

@@ -7,16 +7,26 @@
 import { assert } from "../base/assert.ts";
 import { rngFor } from "../base/rng.ts";
 import { NEVER, type Time } from "../base/time.ts";
-import { canEvict, evict, expiresAt, farAccess, type FarCard, farLine, fence } from "./far_card.ts";
-import { farNextAt, farWake } from "./far_lease.ts";
+import {
+  canEvict,
+  evict,
+  expiresAt,
+  farAccess,
+  type FarCard,
+  farLine,
+  farNextAt,
+  farWake,
+  fence,
+} from "./far_card.ts";
 import { type ByteAccess, judgeByte } from "./history_testing.ts";
 import { renewHome } from "./faults.ts";
-import { homeNextAt, homeWake, stopRenewing } from "./home_lease.ts";
+import { homeNextAt, homeWake, stopRenewing } from "./home_card.ts";
 import { cardLost, hostAccess, hostLine } from "./host_agent.ts";
 import { cardLostAt, type LeaseTimes } from "./lease.ts";
-import { LINE_BYTES } from "./line_bytes.ts";
+import { BYTE_CONTENTS } from "./line_bytes.ts";
 import { type LineChange, WHOLE_LINE } from "../wire/host_bus/line_change.ts";
-import type { Access, Answer, Data } from "./messages.ts";
+import type { Access, Answer } from "./access.ts";
+import type { Data } from "../wire/roce/coherence_messages.ts";
 import type { Output } from "./output.ts";
 import {
   act,
@@ -104,7 +114,7 @@ class Timed {
     const { size, times } = given;
     const system = newSystem({
       size,
-      contents: LINE_BYTES,
+      contents: BYTE_CONTENTS,
       initial: () => new Uint8Array(LINE),
       times,
       links: { wire: (message) => (this.#count(message.kind), message) },

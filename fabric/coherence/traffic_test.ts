@@ -4,9 +4,10 @@ import { describe, it } from "@std/testing/bdd";
 import { farAccess } from "./far_card.ts";
 import { dirtyInLocalCache, move } from "./home_card.ts";
 import { hostAccess, hostLine, restartHost } from "./host_agent.ts";
-import { LINE_BYTES } from "./line_bytes.ts";
+import { BYTE_CONTENTS } from "./line_bytes.ts";
 import { WHOLE_LINE } from "../wire/host_bus/line_change.ts";
-import { type Access, type Answer, LOST } from "./messages.ts";
+import type { Access, Answer } from "./access.ts";
+import { LOST } from "../wire/roce/coherence_messages.ts";
 import { newOutput, type Output } from "./output.ts";
 import { act, deliver, deliveries, HOST, newSystem, type System } from "./system.ts";
 import { countTraffic, newTraffic, type Traffic } from "./traffic_testing.ts";
@@ -22,7 +23,7 @@ const size = {
 };
 
 function rack(directory: "card" | "memory" = "card"): System {
-  return newSystem({ size, contents: LINE_BYTES, initial: () => new Uint8Array(64), directory });
+  return newSystem({ size, contents: BYTE_CONTENTS, initial: () => new Uint8Array(64), directory });
 }
 
 /** Lets one of them do something, and all messages arrive. @returns answers, and messages that were sent. */

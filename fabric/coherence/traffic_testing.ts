@@ -1,5 +1,7 @@
 /** Counts of coherence traffic (C-11): messages by kind, between cards and on home's bus, with lines of content. */
-import { BUS_MESSAGES, type BusKind, WIRE_MESSAGES, type WireKind } from "./messages.ts";
+import { BUS_MESSAGES, type BusKind } from "../wire/host_bus/region_messages.ts";
+import { FORMS } from "../wire/roce/coherence_eth.ts";
+import type { WireKind } from "../wire/roce/coherence_messages.ts";
 import type { Output } from "./output.ts";
 
 export interface Traffic {
@@ -22,7 +24,7 @@ export function newTraffic(): Traffic {
 export function countTraffic(traffic: Traffic, { wire, bus, lost }: Output): void {
   for (const { kind, data } of wire) {
     traffic.wire[kind] = (traffic.wire[kind] ?? 0) + 1;
-    if (WIRE_MESSAGES[kind].carries && data !== undefined) traffic.wireLines++;
+    if (FORMS[kind].data !== "none" && data !== undefined) traffic.wireLines++;
   }
   for (const { kind, data } of bus) {
     traffic.bus[kind] = (traffic.bus[kind] ?? 0) + 1;

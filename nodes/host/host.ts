@@ -309,7 +309,7 @@ export class Host implements Node, Machine<ThreadContext> {
   }
 
   spawn(
-    thread: { readonly name: string; readonly plan: ProgramPlan },
+    thread: { readonly name: string; readonly plan: ProgramPlan; readonly isKernel?: true },
     run: (context: ThreadContext) => Steps<void>,
   ): void {
     this.#programs.spawn(thread, run);

@@ -9,9 +9,9 @@ import { QUEUE_PLAN } from "../../fabric/rack/plan/queue_plan.ts";
 import type { AccessError } from "../../fabric/wire/host_bus/pcie.ts";
 import { layOut } from "../../fabric/wire/host_bus/queue_placement.ts";
 import { isOfQueue, type RnicEvent } from "../../fabric/wire/host_bus/rnic_command.ts";
-import type { HostRegions } from "./coherence/shared_regions.ts";
 import { type BusHost, HostBus } from "./cpu/host_bus.ts";
 import type { Processor } from "./cpu/processor.ts";
+import type { SharedRegions } from "./cpu/region.ts";
 import { traceRead, traceWritten } from "./host_trace.ts";
 import { CardMemory } from "./memory/card_memory.ts";
 import { CoherentAgent } from "./memory/coherent_agent.ts";
@@ -26,7 +26,8 @@ export interface CardHost extends BusHost {
   readonly name: string;
   readonly paging: Pager;
   readonly iommu: Iommu | undefined;
-  readonly regions: HostRegions | undefined;
+  /** Regions that this host shares with others (C-03). */
+  readonly regions: SharedRegions | undefined;
 }
 
 export interface CardParts {

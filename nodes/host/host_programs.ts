@@ -87,6 +87,8 @@ interface Job {
   readonly plan: ProgramPlan;
   readonly startAt: Time;
   readonly onReturn: () => void;
+  /** A thread of the host's kernel that works for the program. */
+  readonly isKernel?: true;
 }
 
 interface EarlyProgram {
@@ -397,7 +399,11 @@ export class HostPrograms {
    * beyond {@link THREADS_MAX}.
    */
   spawn(
-    { name, plan }: { readonly name: string; readonly plan: ProgramPlan },
+    { name, plan, isKernel }: {
+      readonly name: string;
+      readonly plan: ProgramPlan;
+      readonly isKernel?: true;
+    },
     run: (context: ThreadContext) => Steps<void>,
   ): void {
     const { machine, processor } = this.#parts;
@@ -413,16 +419,18 @@ export class HostPrograms {
       const found = `${JSON.stringify(name.split("/").at(-1))}, as that of a thread that runs`;
       refuse("EINVAL", `name is ${found}: expected one of its own`);
     }
-    this.#add({ name, plan, startAt: machine.now, onReturn: () => {} }, run);
+    const kernel = isKernel && { isKernel };
+    this.#add({ name, plan, startAt: machine.now, onReturn: () => {}, ...kernel }, run);
   }
 
-  #add({ name, plan, startAt, onReturn }: Job, run: (context: ThreadContext) => Steps<void>): void {
-    const { serves, order } = plan;
-    const watch = this.#isShipped(plan) ? undefined : new CallWatch();
+  #add(job: Job, run: (context: ThreadContext) => Steps<void>): void {
+    const { name, plan, startAt, onReturn, isKernel } = job, { order } = plan;
+    const serves = isKernel ?? plan.serves;
+    const watch = isKernel || this.#isShipped(plan) ? undefined : new CallWatch();
     this.#parts.processor.add({
       name,
       ...(serves && { serves }),
-      ...(plan.native !== undefined && { native: true }),
+      ...(plan.native !== undefined && !isKernel && { native: true }),
       ...(order !== undefined && { order }),
       startAt,
       start: (account) => {

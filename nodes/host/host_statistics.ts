@@ -6,8 +6,8 @@ import type { MemorySystem } from "./memory/memory_system.ts";
 import type { Iommu } from "./memory/iommu.ts";
 import type { PageTable } from "./memory/page_table.ts";
 import type { Pager } from "./paging/pager.ts";
-import type { HostRegions } from "./coherence/shared_regions.ts";
 import type { Processor } from "./cpu/processor.ts";
+import type { SharedRegions } from "./cpu/region.ts";
 
 interface Parts {
   readonly cards: readonly HostCard[];
@@ -16,7 +16,7 @@ interface Parts {
   readonly pages: PageTable;
   readonly paging: Pager;
   readonly iommu: Iommu | undefined;
-  readonly regions: HostRegions | undefined;
+  readonly regions: SharedRegions | undefined;
 }
 
 export interface HostCounts {

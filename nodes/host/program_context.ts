@@ -3,7 +3,12 @@ import type { Cpu, Steps, Threads } from "./cpu/program.ts";
 import type { OpenDevice } from "./open_device.ts";
 
 /** A program's core, which can start threads on other cores. */
-export interface ProgramCpu extends Cpu, Threads<ThreadContext> {}
+export interface ProgramCpu extends Cpu, Threads<ThreadContext> {
+  // A thread of the host's kernel that works for the program: it may go on when the program has
+  // ended, and no report of waits names it.
+  /** @ignore */
+  spawnKernel?(name: string, thread: (context: ThreadContext) => Steps<void>): void;
+}
 
 /** The argument of a thread: its own core, and the device bound to it. */
 export interface ThreadContext {

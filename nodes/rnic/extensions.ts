@@ -5,9 +5,28 @@ import { PAGING } from "./paging/extension.ts";
 import type { CardExtension, HostMessages } from "./state/card_extension.ts";
 import { VERIFY } from "./verify/extension.ts";
 
-export const EXTENSIONS: readonly CardExtension[] = [VERIFY, PAGING, HINTS, COHERENCE];
+const ROOMS = [VERIFY, PAGING, HINTS, COHERENCE] as const;
+
+export const EXTENSIONS: readonly CardExtension[] = ROOMS;
 
 /** Of all features; the firmware adds its own commands. */
-export const EXTENSION_COMMANDS = { ...HINTS.commands, ...COHERENCE.commands };
+export const EXTENSION_COMMANDS = allOf("commands");
 
-export const EXTENSION_MESSAGES: HostMessages = { ...HINTS.messages, ...COHERENCE.messages };
+export const EXTENSION_MESSAGES: HostMessages = allOf("messages");
+
+/** `upcalls.ts` adds those of the other floors. */
+export const EXTENSION_UPCALLS = allOf("upcalls");
+
+type Part = "commands" | "messages" | "upcalls";
+
+/** The parts of all rooms as one object: what each has, by its own type. */
+type AllOf<P extends Part> = Both<
+  Extract<typeof ROOMS[number], { readonly [Name in P]: object }>[P]
+>;
+
+type Both<Union> = (Union extends object ? (each: Union) => void : never) extends
+  (all: infer All) => void ? All : never;
+
+function allOf<P extends Part>(part: P): AllOf<P> {
+  return Object.assign({}, ...EXTENSIONS.map((room) => room[part]));
+}

@@ -21,7 +21,6 @@ import { receiveGroup } from "./responder/multicast.ts";
 import { dropInSilence, dropOverrun } from "./responder/silent_loss.ts";
 import { operationOf } from "./responder/operations.ts";
 import { takeHints } from "./hints/receive_hint.ts";
-import { takeGreeting } from "./coherence/receive_message.ts";
 import { receiveRequest } from "./responder/stalled_packets.ts";
 import { receiveResponse } from "./requester/response.ts";
 import { mayTake } from "./queues/context.ts";
@@ -54,8 +53,8 @@ export function takeFrame(device: Device, frame: Frame): void {
   if (foreign !== undefined) return drop(device, foreign);
   const qp = device.queuePairs.get(packet.bth.destQpn);
   if (qp === undefined) {
-    // A greeting of a coherent card names no queue pair.
-    if (device.coherence !== undefined && takeGreeting(device, packet)) return;
+    // A greeting of another coherent card names no queue pair.
+    if (device.coherence !== undefined && device.up.takeGreeting(device, packet)) return;
     return dropInSilence(device, { packet, row }, { reason: "unknown-qp", qp });
   }
   const reason = checkQueuePair(qp, { packet, row });

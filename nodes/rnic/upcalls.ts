@@ -29,17 +29,9 @@ import { startAtomic } from "./responder/atomic.ts";
 import { loopBack } from "./responder/multicast.ts";
 import type { PacketFrame } from "../../fabric/wire/roce/packet.ts";
 import { isGroupAddress } from "../../fabric/wire/roce/neighbour.ts";
-import { cardQueuePairFailed } from "./coherence/serve.ts";
-import { takeGreeting } from "./coherence/receive_message.ts";
-import { noteLineAnswer, noteLineTask } from "./coherence/audit.ts";
-import { accessLine } from "./coherence/verbs.ts";
-import { redeemContext, redeemLine, redeemPage } from "./hints/charges.ts";
+import { EXTENSION_UPCALLS } from "./extensions.ts";
 import { countHint } from "./hints/send_hint.ts";
-import { noteMiss } from "./hints/needless.ts";
-import { unitsAhead } from "./hints/look_ahead.ts";
-import { wordsOverwritten } from "./hints/preload.ts";
 import { resumeLooks } from "./verify/read_back.ts";
-import { verifiedPersisted, verifiedUnproven } from "./verify/write_verify.ts";
 import type { TxFrame } from "./state/tx_frame.ts";
 import { fail, requestSent } from "./requester/requester.ts";
 
@@ -55,19 +47,7 @@ export const UPCALLS: Upcalls = {
   startAtomic,
   memoryReady,
   resumeBehindAtomics,
-  verifiedPersisted,
-  verifiedUnproven,
-  cardQueuePairFailed,
-  takeGreeting,
-  accessLine,
-  noteLineTask,
-  noteLineAnswer,
-  redeemPage,
-  redeemLine,
-  redeemContext,
-  noteMiss,
-  unitsAhead,
-  wordsOverwritten,
+  ...EXTENSION_UPCALLS,
 };
 
 function giveReceive(

@@ -1,8 +1,5 @@
-import type { Command, Option } from "commander";
-import type { OptionTable } from "../../fabric/rack/plan/option_rows.ts";
-import { CHOICES } from "../../fabric/rack/plan/vocabulary.ts";
-import { PACKINGS } from "../../fabric/rack/assembly/topology.ts";
-import { CHAOS_OPTIONS, EXPLORE_OPTIONS } from "../../console/api/options.ts";
+/** `rack completion`: scripts with which a shell completes the command, from the command's own tree. */
+import type { Command } from "commander";
 import { completionNames, NAMES } from "../../console/rack/live/completion_names.ts";
 import { PERFTESTS } from "../../nodes/host/programs/perftest/terms.ts";
 import {
@@ -13,7 +10,7 @@ import {
   type Value,
   zshScript,
 } from "./completion_scripts.ts";
-import { wordOf } from "./options.ts";
+import { wordOf, type WordOption } from "./options.ts";
 import { print } from "./output.ts";
 
 const SCRIPTS = { bash: bashScript, zsh: zshScript, fish: fishScript } as const;
@@ -66,25 +63,14 @@ const HELP: OptionPlace = {
   value: undefined,
 };
 
-function optionOf({ short, long, flags, description, argChoices }: Option): OptionPlace {
+function optionOf(
+  { short, long, flags, description, argChoices, words }: WordOption,
+): OptionPlace {
   const names = [short, long].filter((name) => name !== undefined);
   const placeholder = /[<[](.+)[>\]]/.exec(flags)?.[1];
   if (placeholder === undefined) return { names, about: description, value: undefined };
-  const words = argChoices ?? BY_OPTION[long ?? ""];
-  return { names, about: description, value: words ?? byPlaceholder(placeholder) };
+  return { names, about: description, value: words ?? argChoices ?? byPlaceholder(placeholder) };
 }
-
-/** A placeholder has no room for them. */
-const BY_OPTION: Readonly<Record<string, readonly string[]>> = {
-  "--pack": PACKINGS,
-  ...Object.fromEntries(
-    [CHOICES, EXPLORE_OPTIONS, CHAOS_OPTIONS].flatMap((table: OptionTable) =>
-      Object.entries(table).flatMap(([name, row]) =>
-        row.type === "word" ? [[`--${name}`, row.words]] : []
-      )
-    ),
-  ),
-};
 
 const BY_PLACEHOLDER: Readonly<Record<string, Value>> = {
   scenario: "scenarios",

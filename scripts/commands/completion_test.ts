@@ -2,9 +2,13 @@
 import assert from "node:assert/strict";
 import { afterAll, beforeAll, describe, it } from "@std/testing/bdd";
 import { Command } from "commander";
+import { PACKINGS, PROCESS_PACKINGS } from "../../fabric/rack/assembly/topology.ts";
 import { PUT_METHODS } from "../../fabric/rack/plan/vocabulary.ts";
 import { PERFTESTS } from "../../nodes/host/programs/perftest/terms.ts";
 import { addCables } from "./cables.ts";
+import { addChaos } from "./chaos.ts";
+import { addCompose } from "./compose.ts";
+import { addConsole } from "./console.ts";
 import { addFio } from "./fio/fio.ts";
 import { addPerftest } from "./perftest/perftest.ts";
 import { addPower } from "./power.ts";
@@ -15,7 +19,8 @@ import { bashScript, fishScript, zshScript } from "./completion_scripts.ts";
 
 function program(): Command {
   const rack = new Command("rack").option("-V, --version", "which version it is");
-  for (const add of [addRun, addPower, addCables, addRuns, addPerftest, addFio]) add(rack);
+  const all = [addRun, addPower, addCables, addRuns, addPerftest, addFio];
+  for (const add of [...all, addChaos, addCompose, addConsole]) add(rack);
   return rack;
 }
 
@@ -68,6 +73,11 @@ const CASES: readonly (readonly [words: readonly string[], answers: readonly str
   [["rack", "run", "--method", "persist-"], METHODS],
   [["rack", "run", "--ddio", ""], ["on", "off"]],
   [["rack", "run", "--ddio", "on", "--pack", "m"], ["machine"]],
+  [["rack", "run", "--pack", ""], PACKINGS],
+  [["rack", "perftest", "--pack", ""], PACKINGS],
+  [["rack", "chaos", "--pack", ""], PROCESS_PACKINGS],
+  [["rack", "compose", "--pack", ""], PROCESS_PACKINGS],
+  [["rack", "console", "--pack", ""], PROCESS_PACKINGS],
   [["rack", "run", ""], ["my rack.yaml", "other.yml", "sub"]],
   [["rack", "run", "--input", "d"], ["data.bin"]],
   [["rack", "run", "my rack.yaml", "--pc"], ["--pcap"]],

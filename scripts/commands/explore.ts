@@ -3,8 +3,8 @@ import { refusal } from "../../fabric/rack/plan/problem.ts";
 import { exitOf, exploreScenario } from "../../console/explore/explore_scenario.ts";
 import { exploredDocument, exploredText } from "../../console/explore/report.ts";
 import { exploreSuites } from "../../console/reports/junit/suites.ts";
-import { EXPLORE_OPTIONS } from "../../console/api/options.ts";
-import { exploreOptions, refuseNothing } from "../../console/explore/options.ts";
+import { EXPLORE_OPTIONS, refuseNothing } from "../../console/api/options.ts";
+import { exploreOptions } from "../../console/explore/options.ts";
 import { type ExploreOptions, UNCHECKED } from "../../console/explore/types.ts";
 import { exploreTheMatrix } from "./explore_matrix.ts";
 import { exploreTheProtocol } from "./explore_protocol.ts";
@@ -153,9 +153,9 @@ function uncheckedText(
 
 /** @throws Refusal */
 function optionsOf(flags: ExploreFlags): ExploreOptions {
-  const options = exploreOptions(readTable(EXPLORE_OPTIONS, flags));
-  refuseNothing(options, (option) => `--${option}`);
-  return options;
+  const options = readTable(EXPLORE_OPTIONS, flags);
+  refuseNothing(options);
+  return exploreOptions(options);
 }
 
 /** The first Ctrl-C ends with the results so far; a second one ends at once. */

@@ -1,4 +1,5 @@
-import type { Command } from "commander";
+/** Options shared by several commands, and the parsing of their values. */
+import { type Command, Option } from "commander";
 import { parseTime, type Time } from "../../fabric/base/time.ts";
 import { isWhole, type WholeRange, wholeText } from "../../fabric/base/whole_number.ts";
 import { oneOf, refusal } from "../../fabric/rack/plan/problem.ts";
@@ -56,10 +57,19 @@ function flagOf(name: string, row: OptionRow): string {
   return `--${name} <${row.words.length > WORDS_LISTED ? "name" : row.words.join("|")}>`;
 }
 
+/** The words that it accepts, for completion: commander's own choices would stand a second time in the help. */
+export type WordOption = Option & { readonly words?: readonly string[] };
+
+export function wordOption(flags: string, about: string, words: readonly string[]): WordOption {
+  return Object.assign(new Option(flags, about), { words });
+}
+
 /** @param otherwise behind the help of each: what holds where it is not given. */
 export function addTable(command: Command, table: OptionTable, otherwise = ""): Command {
   for (const [name, row] of Object.entries(table)) {
-    command.option(flagOf(name, row), `${helpOf(row)}${otherwise}`);
+    const flags = flagOf(name, row), about = `${helpOf(row)}${otherwise}`;
+    if (row.type === "word") command.addOption(wordOption(flags, about, row.words));
+    else command.option(flags, about);
   }
   return command;
 }
@@ -116,7 +126,8 @@ export function addPackOption(
     readonly otherwise?: string;
   },
 ): Command {
-  return command.option("--pack <how>", `${what}: ${words.join(", ")}${otherwise}`, normal);
+  const about = `${what}: ${words.join(", ")}${otherwise}`;
+  return command.addOption(wordOption("--pack <how>", about, words).default(normal));
 }
 
 export interface RackFlags extends VariantFlags {

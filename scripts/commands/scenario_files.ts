@@ -8,6 +8,7 @@ import {
   type NewKind,
   writeNewProtocol,
 } from "../../console/scenarios/new_protocol.ts";
+import { writeNewNative } from "../../console/scenarios/new_native.ts";
 import { writeNewScenario } from "../../console/scenarios/new_scenario.ts";
 import { readScenario } from "../../console/scenarios/scenario_source.ts";
 import { shippedScenarios } from "../../console/scenarios/shipped.ts";
@@ -38,6 +39,7 @@ export function addScenarioFiles(program: Command): void {
       "--coherence",
       "the same with rows of your own in the protocol of coherent cards",
     )
+    .option("--native", "a folder with a program in C over verbs, its Makefile and its scenario")
     .option("--json", "one JSON document on stdout")
     .addHelpText(
       "after",
@@ -45,7 +47,8 @@ export function addScenarioFiles(program: Command): void {
         "\nits types. Files that are there already stay as they are." +
         "\n\nExample:\n  rack new my_rack.yaml && rack run my_rack.yaml" +
         "\n  rack new --protocol my_log && cd my_log && rack run my_log.yaml --pack all" +
-        "\n  rack new --coherence my_rows && rack explore --protocol my_rows/my_rows.ts",
+        "\n  rack new --coherence my_rows && rack explore --protocol my_rows/my_rows.ts" +
+        "\n  rack new --native my_verbs && make -C my_verbs && rack run my_verbs/my_verbs.yaml --pack all",
     )
     .action(newFile);
   program.command("check <file>")
@@ -85,12 +88,18 @@ Example:
 
 async function newFile(
   file: string,
-  flags: JsonFlag & { readonly protocol?: boolean; readonly coherence?: boolean },
+  flags: JsonFlag & {
+    readonly protocol?: boolean;
+    readonly coherence?: boolean;
+    readonly native?: boolean;
+  },
 ): Promise<void> {
-  if (flags.protocol && flags.coherence) {
-    const found = "--protocol and --coherence stand together";
+  const kinds = (["protocol", "coherence", "native"] as const).filter((kind) => flags[kind]);
+  if (kinds.length > 1) {
+    const found = `${kinds.map((kind) => `--${kind}`).join(" and ")} stand together`;
     throw refusal("", { found, expected: "one of them" });
   }
+  if (flags.native) return await newNative(file, flags);
   if (flags.protocol) return await newProtocol(file, flags, "program");
   if (flags.coherence) return await newProtocol(file, flags, "coherence");
   const name = await writeNewScenario(file);
@@ -112,6 +121,17 @@ async function newProtocol(target: string, flags: JsonFlag, kind: NewKind): Prom
       : []),
   ].join("\n");
   printResult(flags, { ...made, ...(missing !== undefined && { missing }) }, text);
+}
+
+async function newNative(target: string, flags: JsonFlag): Promise<void> {
+  const made = await writeNewNative(target);
+  const { folder, written, kept, scenario } = made;
+  const text = `${folder}: ${written.join(", ")} written` +
+    (kept.length === 0 ? "" : `; ${kept.join(", ")} there already, and not changed`) +
+    `\nmake -C ${pathFromHere(folder)} builds it, rack run ${
+      pathFromHere(`${folder}/${scenario}`)
+    } --pack all runs it`;
+  printResult(flags, made, text);
 }
 
 async function list(flags: JsonFlag): Promise<void> {

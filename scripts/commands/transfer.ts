@@ -23,6 +23,7 @@ import {
   type LiveFlags,
   readTable,
   whole,
+  wordOption,
 } from "./options.ts";
 import { printResult, Progress, say } from "./output.ts";
 
@@ -48,7 +49,10 @@ export function addTransfer(program: Command): void {
   transferCommand(program, "put <file>", "make a file persistent in a host's SCM, by RDMA")
     .requiredOption("--to <host>", "whose SCM; an RNIC of the host chooses the way: b-rnic2")
     .option("--as <object>", "what it is called there; else as the file")
-    .option("--method <name>", helpOf(METHOD.method), "persist-opcode")
+    .addOption(
+      wordOption("--method <name>", helpOf(METHOD.method), METHOD.method.words)
+        .default("persist-opcode"),
+    )
     .addHelpText("after", "\nExample:\n  rack put --to b ./data.bin --method write-read")
     .action(put);
   addLiveOptions(program.command("ls"))

@@ -10,8 +10,8 @@ import {
   HOME_TABLE,
   type HomeRow,
   type HomeTable,
+  NONE,
 } from "../../fabric/coherence/home_card_table.ts";
-import { NONE } from "../../fabric/coherence/messages.ts";
 import type { Program } from "../../nodes/host/program_context.ts";
 import { type SharedOf, sharedRack } from "./shared_rack.ts";
 

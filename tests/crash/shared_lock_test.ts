@@ -7,7 +7,7 @@ import { afterEach, describe, it } from "@std/testing/bdd";
 import { explore } from "../../console/explore/explore.ts";
 import { EXPLORE_DEFAULTS, type Verdict } from "../../console/explore/types.ts";
 import { HOME_TABLE, type HomeRow } from "../../fabric/coherence/home_card_table.ts";
-import { LOST } from "../../fabric/coherence/messages.ts";
+import { LOST } from "../../fabric/wire/roce/coherence_messages.ts";
 import program, { check } from "../../scripts/scenarios/coherent_lock.ts";
 import { rackOf } from "./explored_rack.ts";
 

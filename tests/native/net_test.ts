@@ -55,6 +55,20 @@ describe("sockets of native programs", () => {
     ]);
   });
 
+  it("that wait for ever are reported by what they wait for, without the kernel's threads", async () => {
+    const file = compiled(folder, "net_check.c");
+    const alone = await runNative(
+      folder,
+      `
+name: alone
+hosts: { a: {}, b: {} }
+programs: [{ on: b, native: [${file}, server] }]
+`,
+    );
+    const left = alone.rack.simulator.unfinished().filter(({ value }) => !value.serves);
+    assert.deepEqual(left.map(({ value }) => value.waitsFor), ["a TCP connection (socket_accept)"]);
+  });
+
   for (const [source, ...libraries] of [["net_check.c"], ["channel_check.c", "-libverbs"]]) {
     it(`${source}: the same without leases`, async () => {
       const file = compiled(folder, source!, libraries);

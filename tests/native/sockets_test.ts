@@ -122,6 +122,10 @@ function content(length: number, salt = 0): Uint8Array {
   return Uint8Array.from({ length }, () => rng.below(256));
 }
 
+function answerOf(answer: { readonly bytes: Uint8Array } | string): number | string {
+  return typeof answer === "string" ? answer : answer.bytes.length;
+}
+
 const text = (bytes: string) => new TextEncoder().encode(bytes);
 
 describe("TCP between native programs", () => {
@@ -379,6 +383,24 @@ describe("Connecting", () => {
     ));
   });
 
+  it("a lost RTU: the peer's first bytes stand for it", () => {
+    assertClean(run(
+      function* (side) {
+        const { context: { cpu } } = side;
+        const socket = yield* accepted(side);
+        assert.ok(cpu.now < 500 * PS_PER_US, `accepted at ${cpu.now}`);
+        assert.deepEqual(good(yield* read(side, socket)).bytes, text("first"));
+        good(yield* write(side, socket, text("second")));
+      },
+      function* (side) {
+        const socket = yield* connected(side);
+        good(yield* write(side, socket, text("first")));
+        assert.deepEqual(good(yield* read(side, socket)).bytes, text("second"));
+      },
+      { faults: ["{ link: a-rnic->tor, loss: all, nth: 2 }"] },
+    ));
+  });
+
   it("resolve knows the rack's hosts", () => {
     assertClean(run(
       function* () {},
@@ -445,6 +467,32 @@ describe("The end of a connection", () => {
     ));
   });
 
+  it("bytes that come after the close: a reset, behind what was sent", () => {
+    assertClean(run(
+      function* (side) {
+        const { context: { cpu }, sockets } = side;
+        const socket = yield* accepted(side);
+        good(yield* write(side, socket, content(300_000)));
+        yield* sockets.close(cpu, { socket });
+      },
+      function* (side) {
+        const { context: { cpu } } = side;
+        const socket = yield* connected(side);
+        yield* cpu.sleep(PS_PER_MS);
+        good(yield* write(side, socket, text("too late")));
+        yield* cpu.sleep(PS_PER_MS);
+        let got = 0, answer: number | string;
+        for (;;) {
+          answer = answerOf(yield* read(side, socket));
+          if (typeof answer === "string" || answer === 0) break;
+          got += answer;
+        }
+        assert.equal(answer, "ECONNRESET");
+        assert.ok(got > 0 && got < 300_000, `${got}`);
+      },
+    ));
+  });
+
   it("a write to a peer that has closed is EPIPE", () => {
     assertClean(run(
       function* (side) {
@@ -506,6 +554,96 @@ describe("The end of a connection", () => {
   });
 });
 
+describe("A card that fails and comes back", () => {
+  it("at the server: its connections end with an error at both ends, the listener goes on", () => {
+    const errors: unknown[] = [];
+    const rack = run(
+      function* (side) {
+        const { context: { cpu }, sockets } = side;
+        const listener = yield* serve(side);
+        const { handle } = good(yield* sockets.accept(cpu, { listener, wait: true }));
+        errors.push(yield* read(side, handle));
+        const next = good(yield* sockets.accept(cpu, { listener, wait: true }));
+        assert.deepEqual(yield* readAll(side, next.handle), text("again"));
+      },
+      function* (side) {
+        const { context: { cpu } } = side;
+        const socket = yield* connected(side);
+        yield* cpu.sleep(PS_PER_MS);
+        good(yield* write(side, socket, text("lost")));
+        errors.push(yield* read(side, socket));
+        yield* cpu.sleep(20 * PS_PER_MS);
+        good(yield* write(side, yield* connected(side), text("again")));
+      },
+      { faults: ["{ at: 1ms, kill: b-rnic }", "{ at: 2ms, start: b-rnic }"] },
+    );
+    assert.deepEqual(errors.sort(), ["ECONNRESET", "ETIMEDOUT"]);
+    assertClean(rack);
+  });
+
+  it("at the client: its connections end with an error, and new ones are made", () => {
+    const errors: unknown[] = [];
+    const rack = run(
+      function* (side) {
+        const { context: { cpu }, sockets } = side;
+        const listener = yield* serve(side);
+        const first = good(yield* sockets.accept(cpu, { listener, wait: true }));
+        yield* cpu.sleep(2 * PS_PER_MS);
+        good(yield* write(side, first.handle, text("lost")));
+        errors.push(yield* read(side, first.handle));
+        const next = good(yield* sockets.accept(cpu, { listener, wait: true }));
+        assert.deepEqual(yield* readAll(side, next.handle), text("again"));
+      },
+      function* (side) {
+        const { context: { cpu } } = side;
+        errors.push(yield* read(side, yield* connected(side)));
+        yield* cpu.sleep(20 * PS_PER_MS);
+        good(yield* write(side, yield* connected(side), text("again")));
+      },
+      { faults: ["{ at: 1ms, kill: a-rnic }", "{ at: 2ms, start: a-rnic }"] },
+    );
+    assert.deepEqual(errors.sort(), ["ECONNRESET", "ETIMEDOUT"]);
+    assertClean(rack);
+  });
+});
+
+describe("What a connection holds", () => {
+  it("is free when both ends have closed, also while their programs go on", () => {
+    const held = ({ context: { device: { state } } }: Side) => [
+      state.queuePairs.size,
+      state.completionQueues.size,
+      state.regions.size,
+      state.pds.size,
+    ];
+    const body = (open: (side: Side) => Steps<number>): Body =>
+      function* (side) {
+        const { context: { cpu }, sockets } = side;
+        const before = held(side);
+        const socket = yield* open(side);
+        assert.notDeepEqual(held(side), before);
+        yield* sockets.close(cpu, { socket });
+        yield* cpu.sleep(PS_PER_MS);
+        assert.deepEqual(held(side), before);
+      };
+    assertClean(run(body(accepted), body(connected)));
+  });
+
+  it("a peer that never reads: probes end, and nothing is left to happen", () => {
+    const rack = run(
+      function* (side) {
+        yield* accepted(side);
+        yield* side.context.cpu.waitSignal("never", NEVER);
+      },
+      function* (side) {
+        yield* write(side, yield* connected(side), content(900_000));
+      },
+    );
+    assert.equal(rack.simulator.next, NEVER);
+    const left = rack.simulator.unfinished().map(({ value }) => value.program);
+    assert.ok(left.includes("./client.ts#1"), `${left}`);
+  });
+});
+
 describe("poll", () => {
   it("waits for its time, for a listener, for bytes, for the peer's end, and knows what is closed", () => {
     assertClean(run(
@@ -516,6 +654,10 @@ describe("poll", () => {
         const from = cpu.now;
         assert.deepEqual(yield* sockets.poll(cpu, { timeoutPs: 50 * PS_PER_US, rows }), [0]);
         assert.equal(cpu.now - from, 50 * PS_PER_US);
+        // The time that its caller owes lies before its own.
+        cpu.charge(30 * PS_PER_US);
+        assert.deepEqual(yield* sockets.poll(cpu, { timeoutPs: 50 * PS_PER_US, rows }), [0]);
+        assert.equal(cpu.now - from, 130 * PS_PER_US);
         assert.deepEqual(yield* sockets.poll(cpu, { timeoutPs: NEVER, rows }), [POLL.in]);
         const socket = good(yield* sockets.accept(cpu, { listener, wait: true })).handle;
         yield* cpu.sleep(PS_PER_MS);

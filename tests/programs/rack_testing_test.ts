@@ -137,7 +137,9 @@ describe("rackmesh/testing", () => {
     assert.ok(found!.crashPoints > 0);
   });
 
-  it("refuses what is wrong, types of own programs too, in the command's words", async () => {
+  it("refuses what is wrong by the names of a test's options, types of own programs too", async () => {
+    const nobody = await failureOf(rack(TWO_QUEUES).explore({ cut: "nobody" }));
+    assert.equal(nobody.message, 'cut is "nobody": expected a, b, each, all or none');
     const wrong =
       'export default function* ({ cpu }: import("rackmesh").ProgramContext) { cpu.slep(1); }';
     await rig.file("wrong.ts", wrong);

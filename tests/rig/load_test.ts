@@ -2,14 +2,14 @@
 import { deepStrictEqual as same, strictEqual as equal } from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { PROGRAMS } from "../../nodes/host/programs/programs.ts";
-import { loadPrograms, PLACES } from "../../nodes/load.ts";
+import { loadPrograms, PROGRAM_MODULES } from "../../nodes/load.ts";
 import type { Program } from "../../nodes/host/program_context.ts";
 
 describe("loadPrograms", () => {
   it("has what a rack in one process has, under the same names", async () => {
-    same(Object.keys(PLACES).sort(), Object.keys(PROGRAMS).sort());
+    same(Object.keys(PROGRAM_MODULES).sort(), Object.keys(PROGRAMS).sort());
     const programs: Record<string, Program> = {};
-    await loadPrograms(Object.keys(PLACES), programs);
+    await loadPrograms(Object.keys(PROGRAM_MODULES), programs);
     for (const [name, program] of Object.entries(PROGRAMS)) equal(programs[name], program, name);
   });
 

@@ -7,10 +7,10 @@
  */
 import { farLine } from "../../fabric/coherence/far_card.ts";
 import { homeLine } from "../../fabric/coherence/home_card_state.ts";
-import { agentsOf } from "../../fabric/coherence/home_card_table.ts";
+import { agentsOf, NONE } from "../../fabric/coherence/home_card_table.ts";
 import { hostLine } from "../../fabric/coherence/host_agent.ts";
-import { BUS_MESSAGES, type BusMessage, NONE } from "../../fabric/coherence/messages.ts";
-import type { WireMessage } from "../../fabric/coherence/messages.ts";
+import { BUS_MESSAGES, type BusMessage } from "../../fabric/wire/host_bus/region_messages.ts";
+import type { WireMessage } from "../../fabric/wire/roce/coherence_messages.ts";
 import type { System } from "../../fabric/coherence/system.ts";
 
 /** The model's words, where they are others than the code's. */

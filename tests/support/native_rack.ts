@@ -7,7 +7,7 @@ import type { RackPlan } from "../../fabric/rack/plan/plan.ts";
 import { createNativePort } from "../../nodes/native_process.ts";
 import { SimulatedRack } from "./simulated_rack.ts";
 
-/** What this machine lacks for native programs; undefined where it has all. */
+/** The reason why native programs cannot run on this machine; undefined where they can. */
 export async function nativeMissing(): Promise<string | undefined> {
   try {
     await nativeLibrary();

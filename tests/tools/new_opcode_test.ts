@@ -30,10 +30,7 @@ const CHANGES: Readonly<Record<string, readonly Insertion[]>> = {
         ...ATOMIC,
         need: ACCESS.remoteWrite,
         length: "word",
-        execute: (device, qp, { packet, ...input }) => {
-          const payload = packet.payload.map((byte) => ~byte);
-          return executeAtomic(device, qp, { ...input, packet: { ...packet, payload } });
-        },
+        atomic: { ...ATOMIC_WRITE, compute: ({ swapAdd }) => BigInt.asUintN(64, ~swapAdd) },
       },`,
     ],
   ],

@@ -9,7 +9,9 @@ import {
   fromOrder,
   type OptionRow,
   type OptionTable,
+  ORDER_NAMES,
   orderName,
+  TEST_NAMES,
 } from "../../fabric/rack/plan/option_rows.ts";
 import { Refusal } from "../../fabric/rack/plan/problem.ts";
 import { CHOICES, TRANSFER_CHOICES } from "../../fabric/rack/plan/vocabulary.ts";
@@ -25,6 +27,11 @@ import {
 } from "../../console/api/options.ts";
 import { getQuery, putQuery, timeOrder } from "../../console/api/orders.ts";
 import { ROOT } from "../../console/base/paths.ts";
+import { exploreScenario } from "../../console/explore/explore_scenario.ts";
+import { exploreOptions } from "../../console/explore/options.ts";
+import { prepare } from "../../console/rack/prepare.ts";
+import { readScenario } from "../../console/scenarios/scenario_source.ts";
+import { placesOf } from "../../console/sweep/places.ts";
 import { readQuestion } from "../../console/testing/question.ts";
 import { commandsFor } from "../../scripts/command_files.ts";
 import { type FlagsOf, readTable } from "../../scripts/commands/options.ts";
@@ -231,6 +238,65 @@ describe("every option", () => {
         assert.equal(success, takes({ [flag]: String(value) }), `${flag} ${value}`);
       }
     }
+  });
+
+  it("rules between members of an order are checked when it is posted, in an order's words", () => {
+    const explore = { kind: "explore" }, sweep = { kind: "sweep" };
+    const perftest = { kind: "perftest", test: "ib_write_lat" };
+    const cases: readonly (readonly [order: object, path: string, found: RegExp])[] = [
+      [{ ...explore, fromPs: 5e6, untilPs: 5e6 }, "fromPs", /^5us: expected .* untilPs \(5us\)$/],
+      [{ ...explore, cut: "none", preemptions: 0 }, "cut", /^"none" with preemptions 0, /],
+      [{ ...explore, cut: "none", untilPs: 1 }, "cut", /^"none" with untilPs, /],
+      [{ ...sweep, vary: ["x=1", "x=2"] }, "vary", /^x a second time/],
+      [{ ...sweep, vary: ["x"] }, "vary", /^"x": expected NAME=VALUE/],
+      [{ ...sweep, vary: ["x=1,1"] }, "vary x", /^1 twice/],
+      [{ ...perftest, from: "a", to: "a" }, "to", /^"a", as is from: expected another host/],
+      [{ ...perftest, qps: 2 }, "qps", /^2 of ib_write_lat: expected at most 1$/],
+      [{ ...perftest, iterations: 1 }, "iterations", /^1 of ib_write_lat: expected at least 2$/],
+      [{ ...perftest, depth: 2 }, "depth", /^2 of ib_write_lat/],
+      [{ ...perftest, test: "ib_atomic_bw", size: 16 }, "size", /^16 of ib_atomic_bw: expected 8/],
+      [{ ...perftest, test: "ib_atomic_bw", all: true }, "all", /^true of ib_atomic_bw/],
+    ];
+    for (const [order, path, text] of cases) {
+      const { error } = jobOrder.safeParse({ scenario: { shipped: "x" }, ...order });
+      assert.deepEqual(error?.issues.map((issue) => issue.path.join(".")), [path]);
+      assert.match(error!.issues[0]!.message, text);
+    }
+    const fitting = {
+      ...perftest,
+      test: "ib_atomic_lat",
+      size: 8,
+      from: "a",
+      to: "b",
+      iterations: 2,
+    };
+    assert.ok(jobOrder.safeParse({ scenario: { shipped: "x" }, ...fitting }).success);
+  });
+
+  it("a refused option has the name that it has where it was given", async () => {
+    const refused = async (work: Promise<unknown>) => {
+      const error: unknown = await work.then(() => assert.fail("it is taken"), (error) => error);
+      assert.ok(error instanceof Refusal);
+      return [error, error.inNames(ORDER_NAMES), error.inNames(TEST_NAMES)].map((each) =>
+        each.message.replace(/:? .*/s, "")
+      );
+    };
+    const own = await readScenario(`${ROOT}/scripts/scenarios/two_queues.yaml`);
+    const pair = await readScenario(`${ROOT}/scripts/scenarios/persist_pair.yaml`);
+    const prepared = { packing: "all", isTyped: true } as const;
+    const cut = { host: "nobody" };
+    assert.deepEqual(
+      await Promise.all([
+        refused(prepare(own, { ...prepared, method: "write-flush" })),
+        refused(exploreScenario(pair, {
+          prepare: { ...prepared, method: "write-read", ddio: "on" },
+          explore: { ...exploreOptions({}), cut },
+        })),
+      ]),
+      [["--method", "method", "method"], ["--cut", "cut", "cut"]],
+    );
+    const swept = Promise.resolve().then(() => placesOf("nowhere", { name: "x", hosts: {} }));
+    assert.deepEqual(await refused(swept), ["--vary", "vary", "set"]);
   });
 
   it("--pack takes the words that `packing` of an order takes", async () => {

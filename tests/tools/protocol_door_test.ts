@@ -48,7 +48,7 @@ const INTERNAL: ReadonlySet<string> = new Set([
   "ACCESS_MODULES",
   ...["CHOICES", "EXPLORE_OPTIONS", "VERDICTS", "TestValues"],
   ...["HINT_OPERANDS_FIELDS", "HINT_PART_FIELDS"],
-  ...["Table", "WIRE_MESSAGES", "BUS_MESSAGES"],
+  ...["Table", "BUS_MESSAGES", "CoherenceCommand", "ControlMessage"],
   ...["FAR_EVENTS", "HOME_EVENTS", "HOST_EVENTS", "DEMANDS", "LOST"],
   // Messages of coherent cards, of which a row sees `HomeInput`.
   ...["WireMessage", "BusMessage"],

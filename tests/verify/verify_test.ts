@@ -293,7 +293,7 @@ describe("the shipped scenarios of verified writes", () => {
       const { rows: [row] } = await bench.run({ ...of, method });
       assert.equal(row?.error, null);
       assert.equal(row.verified?.missed, 0);
-      packets.push(row.packetsPerMessage);
+      packets.push(row.packetsPerMessage!);
     }
     // Of the write that persists there are two ACKs (P-28).
     assert.deepEqual(packets, [4, 2, 2, 5]);

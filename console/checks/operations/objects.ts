@@ -1,4 +1,5 @@
-/** The sequential specification of each type of object that a program may note. */
+/** The effect of operations on objects: the sequential specification of each type that a program may note. */
+import { isMapping } from "../../../fabric/base/mapping.ts";
 import type { OperationRecord } from "../../../fabric/audit.ts";
 import { showFound } from "../../../fabric/rack/plan/problem.ts";
 
@@ -111,7 +112,7 @@ export function after(
 export function keyOf(data: unknown): string {
   return JSON.stringify(data, (_, value) => {
     if (typeof value === "bigint") return `${value}n`;
-    if (typeof value !== "object" || value === null || Array.isArray(value)) return value;
+    if (!isMapping(value)) return value;
     return Object.fromEntries(Object.entries(value).sort(([x], [y]) => x < y ? -1 : 1));
   }) ?? "null";
 }

@@ -3,6 +3,7 @@
  * order of its operations leaves. All that had ended are in the order; one that was under way, or
  * has failed, is in it or not; one that had ended before another began comes before it.
  */
+import { isMapping } from "../../../fabric/base/mapping.ts";
 import type { OperationRecord, TimedRecord } from "../../../fabric/audit.ts";
 import type { Time } from "../../../fabric/base/time.ts";
 import { countOf } from "../finding.ts";
@@ -97,7 +98,7 @@ interface Part {
 function partsOf(operations: readonly NotedOperation[], found: State): Part[] {
   const [first] = operations;
   const initial = first === undefined ? null : initialOf(first.call);
-  const isSplit = first?.call.type === "map" && isMap(found) && isMap(initial) &&
+  const isSplit = first?.call.type === "map" && isMapping(found) && isMapping(initial) &&
     !haveCommonTurn(operations);
   if (!isSplit) return [{ operations, initial, found }];
   const byKey = Map.groupBy(operations, ({ call: { key = "" } }) => key);
@@ -122,10 +123,6 @@ function haveCommonTurn(operations: readonly NotedOperation[]): boolean {
     turns.set(beganAt, by);
     return other !== undefined && other !== by;
   });
-}
-
-function isMap(state: State): state is Readonly<Record<string, unknown>> {
-  return typeof state === "object" && state !== null && !Array.isArray(state);
 }
 
 function only(map: Readonly<Record<string, unknown>>, key: string): State {

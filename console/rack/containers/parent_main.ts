@@ -4,9 +4,10 @@
  * `control.boot-<partition>`, the plan's by `clock.order`). The end of this process is a power
  * failure, too; the timekeeper hears nothing of it but silence.
  */
+import { orderFromBytes } from "../../../fabric/clock/clock.ts";
 import { bootVerb, deathVerb, killVerb, processVerb } from "../../../fabric/bus/access.ts";
 import type { Bus } from "../../../fabric/bus/bus.ts";
-import { decode, decodeSealed, encode } from "../../../fabric/bus/codec.ts";
+import { decode, encode } from "../../../fabric/bus/codec.ts";
 import { patternOf } from "../../../fabric/bus/subjects.ts";
 import { runOnBus } from "../../../fabric/process.ts";
 import { EXIT } from "../../../fabric/base/exit.ts";
@@ -68,9 +69,8 @@ function slotOn(
   });
   on(processVerb(partition), () => ({ instance: slot.instance, pid: slot.child?.pid ?? null }));
   bus.subscribe(patternOf({ kind: "clock.order", run, partition }), (payload) => {
-    const order = decodeSealed(payload);
-    const [verb, , , instance] = Array.isArray(order) ? order as unknown[] : [];
-    slot.obey(verb, instance);
+    const order = orderFromBytes(payload);
+    if (order !== undefined) slot.obey(order);
   });
   return slot;
 }

@@ -2,7 +2,7 @@ import { sleep } from "../../../fabric/bus/wall_time.ts";
 import { parseTarget } from "../../../fabric/rack/plan/cable_names.ts";
 import type { LinkFaultPlan, LinkFaultRequest } from "../../../fabric/rack/plan/link_plan.ts";
 import type { RackPlan } from "../../../fabric/rack/plan/plan.ts";
-import { refusal, showFound } from "../../../fabric/rack/plan/problem.ts";
+import { optionRefusal, refusal, showFound } from "../../../fabric/rack/plan/problem.ts";
 import { linkFaultSchema } from "../../../fabric/rack/scenario/fault_schema.ts";
 import { readLinkFault } from "../../../fabric/rack/assembly/link_faults.ts";
 import type { Time } from "../../../fabric/base/time.ts";
@@ -10,6 +10,8 @@ import { type FaultRow, faultRows } from "../../reports/fault_report.ts";
 import { recordedIn } from "../fault_lines.ts";
 import type { Answer } from "./control.ts";
 import type { RackLink } from "./racks.ts";
+
+const TIME = { type: "time" };
 
 export interface LinkOrder {
   /** `a-rnic/tor`, `a-rnic->tor`, or a host for the cable of its RNIC. */
@@ -32,7 +34,11 @@ export function linkFaultRequest(plan: RackPlan, order: LinkOrder): LinkFaultReq
   const when = at === undefined ? {} : { at };
   if (action === "cut" || action === "heal") return { action, ...found, ...when };
   if (forPs !== undefined && terms["until"] !== undefined) {
-    throw refusal("", { found: "--for and --until stand together", expected: "one of them" });
+    throw optionRefusal((named) => ({
+      path: "",
+      found: `${named("for", TIME)} and ${named("until", TIME)} stand together`,
+      expected: "one of them",
+    }));
   }
   const { target: _, at: __, ...fault } = readTerms(order);
   return { ...fault, ...found, ...when, ...(forPs !== undefined && { forPs }) };
@@ -44,8 +50,12 @@ function readTerms({ target, action, terms }: LinkOrder) {
   const parsed = linkFaultSchema.safeParse(section);
   if (!parsed.success) {
     const { path: [key], message } = parsed.error.issues[0]!;
-    const name = key === action ? `The ${action}` : `--${String(key)}`;
-    throw refusal(name, { found: showFound(section[String(key)]), expected: message });
+    const term = String(key), found = showFound(section[term]);
+    if (term === action) throw refusal(`The ${action}`, { found, expected: message });
+    throw refusal((named) => term === "until" ? named(term, TIME) : named(term), {
+      found,
+      expected: message,
+    });
   }
   const fault = readLinkFault(parsed.data);
   if (!("found" in fault)) return fault;

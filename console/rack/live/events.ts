@@ -3,8 +3,9 @@
  * {@link LOOK_AGAIN_MS}. Times are virtual (`atPs`); the order is that of arrival, which may
  * differ.
  */
+import { reportFromBytes } from "../../../fabric/rack/assembly/report_message.ts";
 import type { Bus } from "../../../fabric/bus/bus.ts";
-import { decode, decodeSealed } from "../../../fabric/bus/codec.ts";
+import { decodeSealed } from "../../../fabric/bus/codec.ts";
 import { after } from "../../../fabric/bus/wall_time.ts";
 import { ANY, parseSubject, patternOf } from "../../../fabric/bus/subjects.ts";
 import type { ClockStatus } from "../../../fabric/clock/clock_service.ts";
@@ -128,10 +129,9 @@ function listen(bus: Bus, run: string) {
   };
   const subscriptions = [
     bus.subscribe(patternOf({ kind: "report", run, node: ANY }), (payload, subject) => {
-      const to = parseSubject(subject);
-      const body = decode(payload);
-      if (to?.kind !== "report" || !Array.isArray(body)) return;
-      const [topic, value, atPs] = body;
+      const to = parseSubject(subject), report = reportFromBytes(payload);
+      if (to?.kind !== "report" || report === undefined) return;
+      const { topic, value, time: atPs } = report;
       take({ event: "report", node: to.node, topic, value, atPs });
     }),
     bus.subscribe(patternOf({ kind: "control", run, verb: "power" }), (payload) => {

@@ -4,7 +4,7 @@ import { sleep } from "../../../fabric/bus/wall_time.ts";
 import { BusError } from "../../../fabric/bus/bus.ts";
 import type { RecordedFault } from "../../../fabric/clock/record.ts";
 import type { Time } from "../../../fabric/base/time.ts";
-import { oneOf, refusal } from "../../../fabric/rack/plan/problem.ts";
+import { oneOf, optionRefusal, refusal } from "../../../fabric/rack/plan/problem.ts";
 import { ScmFile, ScmFileBusy } from "../../../nodes/host/store/scm_file.ts";
 import { isThere } from "../../base/files.ts";
 import { isAlive } from "../../base/process_stat.ts";
@@ -69,7 +69,10 @@ export async function killDevice(link: RackLink, node: string) {
 /** Adds a power failure at a virtual time to the plan. @throws Refusal where that time is past. */
 export async function killDeviceAt(link: RackLink, node: string, at: Time): Promise<void> {
   if (isService(node)) {
-    throw refusal("", { found: `--at is for devices: ${node} runs outside virtual time` });
+    throw optionRefusal((named) => ({
+      path: "",
+      found: `${named("at", { type: "time" })} is for devices: ${node} runs outside virtual time`,
+    }));
   }
   entryOf(link.rack, node);
   await link.control.demand("fault", { node, at }, { to: `kill ${node}` });

@@ -1,4 +1,8 @@
-import { decode } from "../../../fabric/bus/codec.ts";
+/**
+ * An orderly shutdown of a host of a running rack (C-09). The timekeeper orders it and turns the power off; the host
+ * reports its steps and its end with the order's number.
+ */
+import { reportFromBytes } from "../../../fabric/rack/assembly/report_message.ts";
 import { patternOf } from "../../../fabric/bus/subjects.ts";
 import { sleep } from "../../../fabric/bus/wall_time.ts";
 import { formatTime, type Time } from "../../../fabric/base/time.ts";
@@ -98,7 +102,7 @@ interface Said {
   readonly isUnsure: boolean;
 }
 
-type Take = (topic: unknown, value: unknown) => void;
+type Take = (topic: string, value: unknown) => void;
 
 function listen({ rack, bus }: RackLink, host: string) {
   const steps = new Map<number, ShutdownStep>(), reports = new Map<number, ShutdownReport>();
@@ -112,8 +116,8 @@ function listen({ rack, bus }: RackLink, host: string) {
   };
   const subject = patternOf({ kind: "report", run: rack.file.run, node: host });
   const subscription = bus.subscribe(subject, (payload) => {
-    const [topic, value] = (decode(payload) ?? []) as [unknown?, unknown?];
-    take(topic, value);
+    const report = reportFromBytes(payload);
+    if (report !== undefined) take(report.topic, report.value);
   });
   return {
     take,

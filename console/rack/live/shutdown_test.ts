@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { afterEach, beforeEach, describe, it } from "@std/testing/bdd";
 import type { Bus } from "../../../fabric/bus/bus.ts";
 import { decode, encode } from "../../../fabric/bus/codec.ts";
+import { reportToBytes } from "../../../fabric/rack/assembly/report_message.ts";
 import { createMemoryBroker, type MemoryBus } from "../../../fabric/bus/memory_bus_testing.ts";
 import { patternOf, subjectOf } from "../../../fabric/bus/subjects.ts";
 import { EXIT } from "../../../fabric/base/exit.ts";
@@ -62,7 +63,10 @@ describe("C-09: shutDownHost", () => {
   }
 
   const report = (topic: string, value: unknown) =>
-    rack.publish(subjectOf({ kind: "report", run: "r", node: "b" }), encode([topic, value]));
+    rack.publish(
+      subjectOf({ kind: "report", run: "r", node: "b" }),
+      reportToBytes({ topic, value, time: 9 }),
+    );
   const killed = () => {
     faults.push({ at: 9_000, action: "kill", partition: "b", nodes: ["b"] });
   };

@@ -2,7 +2,8 @@
  * A shipped program on a host transfers objects into and out of the SCM of a running rack. The
  * order carries the data that enters the rack, so that the run's digest covers it.
  */
-import { decode, encode } from "../../../fabric/bus/codec.ts";
+import { reportFromBytes } from "../../../fabric/rack/assembly/report_message.ts";
+import { encode } from "../../../fabric/bus/codec.ts";
 import { patternOf } from "../../../fabric/bus/subjects.ts";
 import { sleep } from "../../../fabric/bus/wall_time.ts";
 import { EXIT } from "../../../fabric/base/exit.ts";
@@ -56,7 +57,7 @@ export async function readObject(
   link: RackLink,
   { from, object, partial, ...options }: GetOptions,
 ): Promise<{ readonly outcome: GetOutcome; readonly content: Uint8Array<ArrayBuffer> }> {
-  const host = hostFor(link, { peer: from, option: "--from", on: options.on });
+  const host = hostFor(link, { peer: from, option: "from", on: options.on });
   checkName(object);
   const { number, result } = await runProgram(link, options, {
     host,
@@ -111,7 +112,7 @@ export async function putObject(
     readonly method: MethodName;
   },
 ): Promise<PutOutcome> {
-  const host = hostFor(link, { peer: to, option: "--to", on: options.on });
+  const host = hostFor(link, { peer: to, option: "to", on: options.on });
   checkName(name);
   const { result } = await runProgram(link, options, {
     host,
@@ -137,7 +138,7 @@ export async function listObjects(
     readonly incomplete?: true;
   }[];
 }> {
-  const host = hostFor(link, { peer: from, option: "--from", on: options.on });
+  const host = hostFor(link, { peer: from, option: "from", on: options.on });
   const order = { host, run: "list", title: `list ${from}`, options: { from } };
   const { result } = await runProgram(link, options, order);
   return { ...result, host } as Awaited<ReturnType<typeof listObjects>>;
@@ -151,7 +152,7 @@ export async function removeObject(
     readonly object: string;
   },
 ): Promise<{ readonly host: string; readonly from: string; readonly name: string }> {
-  const host = hostFor(link, { peer: from, option: "--from", on: options.on });
+  const host = hostFor(link, { peer: from, option: "from", on: options.on });
   checkName(object);
   const order = {
     host,
@@ -181,12 +182,18 @@ function hostFor(
   const hosts = nodes.filter(({ kind }) => kind === "host").map(({ name }) => name);
   const peers = Object.keys(addresses);
   if (!peers.includes(peer)) {
-    throw refusal(option, { found: `"${peer}"`, expected: oneOf(peers, peer) });
+    throw refusal((named) => named(option), {
+      found: `"${peer}"`,
+      expected: oneOf(peers, peer),
+    });
   }
   const others = hosts.filter((host) => host !== machineOf(peer));
   const host = on ?? others[0];
   if (host !== undefined && others.includes(host)) return host;
-  throw refusal("--on", { found: `"${host ?? ""}"`, expected: oneOf(others, host) });
+  throw refusal((named) => named("on"), {
+    found: `"${host ?? ""}"`,
+    expected: oneOf(others, host),
+  });
 }
 
 function checkNic({ rack }: RackLink, host: string, nic: number): void {
@@ -194,7 +201,7 @@ function checkNic({ rack }: RackLink, host: string, nic: number): void {
   const count = node?.kind === "host" ? node.config.rnics.length : 0;
   if (nic <= count) return;
   const expected = count === 1 ? `1, as ${host} has one RNIC` : `1 to ${count}`;
-  throw refusal("--nic", { found: String(nic), expected });
+  throw refusal((named) => named("nic"), { found: String(nic), expected });
 }
 
 interface Order {
@@ -285,13 +292,13 @@ function listen({ rack, bus }: RackLink, host: string) {
   const latest = new Map<number, OrderReport>();
   const subject = patternOf({ kind: "report", run: rack.file.run, node: host });
   const subscription = bus.subscribe(subject, (payload) => {
-    const [topic, value] = (decode(payload) ?? []) as [string?, Record<string, number>?];
-    const order = value?.["order"];
-    if (topic === undefined || typeof order !== "number") return;
+    const { topic = "", value } = reportFromBytes(payload) ?? {};
+    const { order, written = 0, messages } = Object(value) as Readonly<Record<string, number>>;
+    if (order === undefined) return;
     if (topic === "progress") {
-      latest.set(order, { share: (value!["written"] ?? 0) / (value!["messages"] || 1) });
+      latest.set(order, { share: written / (messages || 1) });
     } else if (FINAL_TOPICS.has(topic)) {
-      latest.set(order, { share: 1, result: { topic, value: value! } });
+      latest.set(order, { share: 1, result: { topic, value: value as Result } });
     }
   });
   return {

@@ -18,12 +18,13 @@ export async function findBinary(
   { base, on }: { readonly base: string; readonly on: string },
 ): Promise<Binary> {
   const who = `Program ${run} on ${on}`;
+  const path = run.startsWith("/") ? run : `${base}/${run.replace(/^(?:\.\/)+/, "")}`;
   const file = run.includes("/")
-    ? realFile(run.startsWith("/") ? run : `${base}/${run}`)
+    ? realFile(path)
     : foldersOfPath().map((folder) => realFile(`${folder}/${run}`)).find(isExecutable);
   if (file === undefined) {
     const found = `${who} is not there`;
-    throw refusal("", { found, expected: run.includes("/") ? "a file" : inPath(run) });
+    throw refusal("", { found, expected: run.includes("/") ? `a program ${path}` : inPath(run) });
   }
   const refused = await problemOf(file);
   if (refused !== undefined) {

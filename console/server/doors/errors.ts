@@ -3,7 +3,8 @@ import type { Context } from "hono";
 import { HTTPException } from "hono/http-exception";
 import { BusError } from "../../../fabric/bus/bus.ts";
 import { EXIT } from "../../../fabric/base/exit.ts";
-import { type Problem, Refusal } from "../../../fabric/rack/plan/problem.ts";
+import { ORDER_NAMES } from "../../../fabric/rack/plan/option_rows.ts";
+import { formatProblem, type Problem, Refusal } from "../../../fabric/rack/plan/problem.ts";
 import type { ApiError } from "../../api/common.ts";
 import { RackError } from "../../base/rack_error.ts";
 import { explain } from "../../rack/failure.ts";
@@ -53,8 +54,8 @@ function failureOf(error: unknown): {
   }
   if (error instanceof ReplaysBusy) return failureOf(new ApiFailure("too-many", error.message));
   if (error instanceof Refusal) {
-    const problems = [...error.problems];
-    return { kind: "refused", message: error.message, problems, exitCode: EXIT.usage };
+    const { message, problems } = error.inNames(ORDER_NAMES);
+    return { kind: "refused", message, problems: [...problems], exitCode: EXIT.usage };
   }
   if (error instanceof HTTPException) {
     // Hono's own: a body that is no JSON.
@@ -74,6 +75,8 @@ function failureOf(error: unknown): {
 interface Issue {
   readonly path: readonly PropertyKey[];
   readonly message: string;
+  /** Of a rule between members: see `rule` in `console/api/common.ts`. */
+  readonly params?: Partial<Pick<Problem, "found" | "expected">> | undefined;
 }
 
 /** Names each member that does not fit the schema. */
@@ -81,12 +84,16 @@ export function invalidResponse(
   result: { readonly error: { readonly issues: readonly Issue[] } },
   c: Context,
 ): Response {
-  const problems = result.error.issues.map(({ path, message }): Problem => ({
+  const problems = result.error.issues.map(({ path, message, params }): Problem => ({
     path: path.map(String).join("."),
     found: message,
     expected: "",
+    ...params,
   }));
-  const text = problems.map(({ path, found }) => path === "" ? found : `${path}: ${found}`);
+  const text = problems.map((problem) => {
+    if (problem.expected !== "") return formatProblem(problem);
+    return problem.path === "" ? problem.found : `${problem.path}: ${problem.found}`;
+  });
   const body: ApiError = {
     error: {
       kind: "bad-request",

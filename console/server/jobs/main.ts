@@ -1,7 +1,7 @@
 import { EXIT } from "../../../fabric/base/exit.ts";
 import type { ProgramScenario } from "../../../fabric/rack/scenario/scenario.ts";
-import { sleep } from "../../../fabric/bus/wall_time.ts";
-import { fromOrder, orderName, valuesIn } from "../../../fabric/rack/plan/option_rows.ts";
+import { fromOrder, ORDER_NAMES, valuesIn } from "../../../fabric/rack/plan/option_rows.ts";
+import { Refusal } from "../../../fabric/rack/plan/problem.ts";
 import { CHOICES } from "../../../fabric/rack/plan/vocabulary.ts";
 import { CHAOS_OPTIONS, EXPLORE_OPTIONS } from "../../api/options.ts";
 import type { ChaosResult, JobOrder, MatrixCell } from "../../api/jobs.ts";
@@ -11,9 +11,9 @@ import { exitOf, startCampaign } from "../../chaos/campaign.ts";
 import { exploreRunAt } from "../../replay/fork.ts";
 import { resumeRun } from "../../replay/resume/resume_run.ts";
 import { exitOf as exitOfExplored, exploreScenario } from "../../explore/explore_scenario.ts";
-import { exploreCell, type MatrixPlace, matrixPlaces } from "../../explore/matrix.ts";
+import { exploreCells, type MatrixPlace, matrixPlaces } from "../../explore/matrix.ts";
 import { exploredDocument, progressText } from "../../explore/report.ts";
-import { exploreOptions, refuseNothing } from "../../explore/options.ts";
+import { exploreOptions } from "../../explore/options.ts";
 import { bringUp } from "../../rack/bring_up.ts";
 import { explain } from "../../rack/failure.ts";
 import { runPerftest } from "../../rack/perftest.ts";
@@ -140,7 +140,6 @@ async function resume({ order, signal }: Work<"resume">): Promise<void> {
 
 async function explore({ order, scenario, signal }: ScenarioWork<"explore">): Promise<void> {
   const options = exploreOptions(fromOrder(EXPLORE_OPTIONS, order));
-  refuseNothing(options, (option) => orderName(option, EXPLORE_OPTIONS[option]));
   const explored = await exploreScenario(scenario, {
     prepare: { ...valuesIn(CHOICES, order), packing: "all", isTyped: true, signal },
     explore: { ...options, stopped: () => signal.aborted },
@@ -194,17 +193,16 @@ function byResponder(places: readonly MatrixPlace[]): MatrixPlace[] {
   ).flat();
 }
 
-async function matrix({ signal }: Work<"matrix">): Promise<void> {
+async function matrix({ order, signal }: Work<"matrix">): Promise<void> {
   const places = byResponder(matrixPlaces()), cells: MatrixCell[] = [];
   let toldMs = 0;
-  for (const place of places) {
-    cells.push(JSON.parse(JSON.stringify(await exploreCell(place), plainly)));
-    onProgress(`${place.method}, ${place.update}`, cells.length / places.length);
+  for await (const cell of exploreCells(places, workersOf(order))) {
+    cells.push(JSON.parse(JSON.stringify(cell, plainly)));
+    onProgress(`${cell.method}, ${cell.update}`, cells.length / places.length);
     if (performance.now() - toldMs > CELLS_MS) {
       toldMs = performance.now();
       say({ say: "result", result: { kind: "matrix", matrix: { cells, count: places.length } } });
     }
-    await sleep(0);
     if (signal.aborted) break;
   }
   say({ say: "result", result: { kind: "matrix", matrix: { cells, count: places.length } } });
@@ -366,7 +364,7 @@ if (import.meta.main) {
   try {
     await main(ending.signal);
   } catch (error) {
-    const explained = explain(error);
+    const explained = explain(error instanceof Refusal ? error.inNames(ORDER_NAMES) : error);
     code = explained.code;
     if (!ending.signal.aborted) say({ say: "error", message: explained.message, code });
   }

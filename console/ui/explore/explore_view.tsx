@@ -142,7 +142,12 @@ function Form({ isBusy }: { readonly isBusy: boolean }) {
         typed={typed}
       />
       <button type="submit" disabled={isBusy || scenario.value === ""}>Explore</button>
-      <button type="button" disabled={isBusy} onClick={() => void startJob({ kind: "matrix" })}>
+      <button
+        type="button"
+        disabled={isBusy}
+        onClick={() =>
+          void startJob({ kind: "matrix", ...typedOrder({ jobs: EXPLORE_OPTIONS.jobs }, typed) })}
+      >
         Explore the matrix
       </button>
     </form>

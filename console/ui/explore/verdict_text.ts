@@ -1,6 +1,6 @@
 import type { ExploreResult } from "../../api/jobs.ts";
-import { interleavingsText, leftText } from "../../api/explore_text.ts";
 import { plural } from "../figures.ts";
+import { interleavingsText, leftText, pointsText } from "../../api/explore_text.ts";
 
 type Explored = ExploreResult["runs"][number];
 
@@ -24,11 +24,10 @@ export function countsText(
     | "counterexample"
   >,
 ): string {
-  const points = plural(crashPoints, "crash point"), at = plural(instants, "instant");
   return [
     // With interleavings alone no power was cut.
     ...(instants > 0 || interleavings === undefined
-      ? [`${points} at ${at} of ${hosts.join(", ")}`]
+      ? [pointsText({ crashPoints, instants, hosts }, plural)]
       : []),
     ...(interleavings === undefined ? [] : [interleavingsText(interleavings)]),
     // Behind an interleaving that breaks something, none is looked for.

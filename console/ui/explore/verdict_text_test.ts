@@ -20,6 +20,11 @@ describe("countsText", () => {
     );
   });
 
+  it("names no host where no power was cut", () => {
+    const none = { ...COUNTS, crashPoints: 0, instants: 0, hosts: [] };
+    assert.equal(countsText({ ...none, judgedBy: [] }), "0 crash points at 0 instants");
+  });
+
   it("says how many interleavings were tried, and leaves power out where none was cut", () => {
     const interleavings = { runs: 9, orders: 5, preemptions: 2, stallPs: 50_000_000, untried: 1 };
     const tried = "5 interleavings in 9 runs with at most 2 preemptions of up to 50 us, " +

@@ -3,7 +3,7 @@
  * megabyte and one `putImageData`.
  */
 import type { MemoryLine, MemoryPart, MemoryView } from "../../api/replay.ts";
-import type { Place } from "../../api/replay_terms.ts";
+import type { CopyPlace } from "../../api/replay_terms.ts";
 
 export const LINE_BYTES = 64;
 
@@ -64,7 +64,7 @@ export const LOOKS: Readonly<Record<LineState, Look>> = {
   "lost": { tone: "lost", letter: "L", words: "lost: as it was before the write" },
 };
 
-function stateAt(place: Place, survives: boolean): LineState {
+function stateAt(place: CopyPlace, survives: boolean): LineState {
   if (place === "llc" || place === "iio") return survives ? `${place}-safe` : place;
   return place;
 }
@@ -90,7 +90,7 @@ export function codeOf(
 export function stateOfPart(part: MemoryPart | undefined): LineState {
   if (part === undefined) return "never written";
   if (part.torn > 0) return "torn";
-  const states = (Object.entries(part.byPlace) as [Place, number][])
+  const states = (Object.entries(part.byPlace) as [CopyPlace, number][])
     .filter(([, lines]) => lines > 0)
     .map(([place]) => STATES.indexOf(stateAt(place, part.lost === 0)));
   return STATES[Math.max(0, ...states)]!;

@@ -1,6 +1,6 @@
 import type { MethodRow } from "../../api/report.ts";
 import { useRef } from "preact/hooks";
-import { cut, rough, roughTime } from "../figures.ts";
+import { cut, roughOr, roughTime } from "../figures.ts";
 import { saveAs, svg } from "../frame/save.ts";
 import { Figure } from "./plot.tsx";
 
@@ -68,9 +68,9 @@ export function MethodBars({ rows }: { readonly rows: readonly MethodRow[] }) {
         rows={measured}
         file="bytes"
         title="Bytes on the network for each message, by method and DDIO"
-        most={Math.max(...measured.map(({ bytesPerMessage }) => bytesPerMessage), 1)}
-        bars={({ bytesPerMessage }) => [bytesPerMessage, bytesPerMessage]}
-        figure={({ bytesPerMessage }) => rough(bytesPerMessage)}
+        most={Math.max(...measured.map(({ bytesPerMessage }) => bytesPerMessage ?? 0), 1)}
+        bars={({ bytesPerMessage: bytes }) => [bytes ?? 0, bytes ?? 0]}
+        figure={({ bytesPerMessage }) => roughOr(bytesPerMessage)}
       />
     </div>
   );

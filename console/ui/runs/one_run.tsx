@@ -7,7 +7,7 @@ import {
   bitRate,
   bytes,
   count,
-  rough,
+  roughOr,
   roughTime,
   sentence,
   time,
@@ -176,12 +176,12 @@ const COLUMNS: readonly (readonly [
   ],
   [
     "bytes/message",
-    ({ bytesPerMessage }) => rough(bytesPerMessage),
+    ({ bytesPerMessage }) => roughOr(bytesPerMessage),
     ({ bytesPerMessage }) => bytesPerMessage,
   ],
   [
     "packets/message",
-    ({ packetsPerMessage }) => rough(packetsPerMessage),
+    ({ packetsPerMessage }) => roughOr(packetsPerMessage),
     ({ packetsPerMessage }) => packetsPerMessage,
   ],
   [

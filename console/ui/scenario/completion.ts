@@ -1,3 +1,5 @@
+/** Completions at a place of a scenario's text, by the JSON schema of scenarios. */
+import { isMapping } from "../../../fabric/base/mapping.ts";
 import {
   isMap,
   isPair,
@@ -92,10 +94,7 @@ function listOf(node: Schema, name: string): readonly Schema[] {
   return Array.isArray(found) ? found : [];
 }
 
-function isSchema(value: unknown): value is Schema {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
-
+/** The schema itself, its references, and all of its alternatives. */
 function alternatives(
   node: Schema,
   root: Schema,
@@ -104,14 +103,14 @@ function alternatives(
   const { $ref } = node;
   if (typeof $ref === "string") {
     const found = $ref.split("/").slice(1).reduce<unknown>((at, key) => Object(at)[key], root);
-    return isSchema(found) ? alternatives(found, root, siblings) : [];
+    return isMapping(found) ? alternatives(found, root, siblings) : [];
   }
   const others = ["anyOf", "oneOf", "allOf"].flatMap((name) => listOf(node, name));
   const { if: condition, then, else: otherwise } = node;
-  if (isSchema(condition)) {
+  if (isMapping(condition)) {
     const isMet = siblings === undefined ? undefined : holds(condition, siblings);
-    if (isMet !== false && isSchema(then)) others.push(then);
-    if (isMet !== true && isSchema(otherwise)) others.push(otherwise);
+    if (isMet !== false && isMapping(then)) others.push(then);
+    if (isMet !== true && isMapping(otherwise)) others.push(otherwise);
   }
   return [node, ...others.flatMap((each) => alternatives(each, root, siblings))];
 }
@@ -134,7 +133,7 @@ function inside(nodes: readonly Schema[], key: string): Schema[] {
     const found = key === "*"
       ? items
       : Object(properties)[key] ?? (key === "#" ? undefined : additionalProperties);
-    return isSchema(found) ? [found] : [];
+    return isMapping(found) ? [found] : [];
   });
 }
 
@@ -147,7 +146,7 @@ function keysOf(nodes: readonly Schema[], root: Schema): Word[] {
   const words = new Map<string, Word>();
   for (const { properties } of nodes) {
     for (const [text, node] of Object.entries(Object(properties) as Schema)) {
-      const about = isSchema(node) ? alternatives(node, root).map(aboutOf).find(Boolean) : "";
+      const about = isMapping(node) ? alternatives(node, root).map(aboutOf).find(Boolean) : "";
       if (node === false || words.has(text)) continue;
       words.set(text, { text, about: about ?? "", insert: `${text}: ` });
     }

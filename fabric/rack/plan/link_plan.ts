@@ -2,6 +2,14 @@
  * Cable faults as plain data. `fabric/link/fault.ts` executes them; `link_faults.ts` reads them
  * from a scenario.
  */
+import {
+  type Check,
+  count,
+  isCount,
+  oneOf,
+  shaped,
+  text,
+} from "../../wire/host_bus/rnic_command_shape.ts";
 import { OPCODE_ROWS } from "../../wire/roce/opcode.ts";
 import type { Time } from "../../base/time.ts";
 
@@ -142,43 +150,34 @@ export function checkedLinkFault(
   return { ...request, id, at, ...(until !== undefined && { until }) };
 }
 
-type Check = (value: unknown) => boolean;
-const isCount: Check = (value) => Number.isSafeInteger(value) && (value as number) >= 0;
-const isAtLeastOne: Check = (value) => isCount(value) && value !== 0;
+const isAtLeastOne: Check<number> = (value): value is number => isCount(value) && value > 0;
+const isShare: Check<number> = (value): value is number =>
+  typeof value === "number" && value > 0 && value <= 1;
+const isOpcodes: Check<string> = (value): value is string =>
+  text(value) && opcodesOf(value).length > 0;
 
-const MEMBERS: Readonly<Record<string, Check>> = {
-  action: (value) => [...IMPAIRMENTS, "cut", "heal"].some((action) => action === value),
-  cable: isCount,
-  direction: (value) => value === "a" || value === "b" || value === "both",
-  at: isCount,
-  until: isCount,
-  forPs: isAtLeastOne,
-  share: (value) => typeof value === "number" && value > 0 && value <= 1,
-  nth: isAtLeastOne,
-  count: isAtLeastOne,
-  sealed: (value) => value === true,
-  only: (value) => typeof value === "string" && opcodesOf(value).length > 0,
-  delayPs: isCount,
-  jitterPs: isCount,
-  overtakenBy: isAtLeastOne,
-  holdPs: isAtLeastOne,
-};
-const REQUIRED = ["action", "cable", "direction"] as const;
+const TERMS = {
+  action: oneOf(...IMPAIRMENTS, "cut", "heal"),
+  cable: count,
+  direction: oneOf("a", "b", "both"),
+  until: { optional: count },
+  share: { optional: isShare },
+  nth: { optional: isAtLeastOne },
+  count: { optional: isAtLeastOne },
+  sealed: { optional: oneOf(true) },
+  only: { optional: isOpcodes },
+  delayPs: { optional: count },
+  jitterPs: { optional: count },
+  overtakenBy: { optional: isAtLeastOne },
+  holdPs: { optional: isAtLeastOne },
+} as const;
 
-function hasShape(value: unknown, extra: readonly string[]): boolean {
-  if (typeof value !== "object" || value === null || Array.isArray(value)) return false;
-  const given = value as Readonly<Record<string, unknown>>;
-  return [...REQUIRED, ...extra].every((key) => given[key] !== undefined) &&
-    Object.entries(given).every(([key, member]) =>
-      key === "id" ? extra.includes("id") && isCount(member) : MEMBERS[key]?.(member) === true
-    );
-}
+/** True where the value from the bus is a valid request. */
+export const isLinkFaultRequest: Check<LinkFaultRequest> = shaped({
+  ...TERMS,
+  at: { optional: count },
+  forPs: { optional: isAtLeastOne },
+});
 
-export function isLinkFaultRequest(value: unknown): value is LinkFaultRequest {
-  return hasShape(value, []);
-}
-
-export function isLinkFaultPlan(value: unknown): value is LinkFaultPlan {
-  return hasShape(value, ["id", "at"]) &&
-    (value as { readonly forPs?: unknown }).forPs === undefined;
-}
+/** True where the value is a valid fault of a plan. */
+export const isLinkFaultPlan: Check<LinkFaultPlan> = shaped({ ...TERMS, id: count, at: count });

@@ -4,7 +4,7 @@
  */
 import { formatExact, parseTime } from "../../base/time.ts";
 import { isWhole, wholeText } from "../../base/whole_number.ts";
-import { listOf, oneOf } from "./problem.ts";
+import { listOf, oneOf, type OptionNames } from "./problem.ts";
 import { formatSize, parseSize } from "./units.ts";
 
 /** Values of `size` are bytes, of `time` ps of virtual time, of `wall-time` ms. */
@@ -169,11 +169,19 @@ export type OrderOf<Table extends OptionTable> = {
   readonly [Name in keyof Table & string as Renamed<Name, Table[Name]>]?: ValueOf<Table[Name]>;
 };
 
-/** JSON has no units, so the name has them. */
-export function orderName(name: string, { type }: ValueKind): string {
+/** An option's name in an order: JSON has no units, so the name has them. */
+export function orderName(name: string, { type }: { readonly type: string }): string {
   return type === "time" ? `${name}Ps` : type === "wall-time" ? `${name}Ms` : name;
 }
 
+/** In refusals of an order. `pack`, which no table has, is its `packing`. */
+export const ORDER_NAMES: OptionNames = (option, kind = { type: "word" }) =>
+  option === "pack" ? "packing" : orderName(option, kind);
+
+/** In refusals of a test, whose `set` names words of a scenario as `--vary` does. */
+export const TEST_NAMES: OptionNames = (option) => option === "vary" ? "set" : option;
+
+/** The options of a table that an order gives. */
 export function fromOrder<Table extends OptionTable>(
   table: Table,
   order: { readonly [Name in keyof OrderOf<Table>]?: OrderOf<Table>[Name] | undefined },

@@ -14,13 +14,29 @@ export interface Problem {
 
 export type FileProblem = Problem & Required<Pick<Problem, "file" | "line" | "column">>;
 
-/** Invalid input: a scenario, a command line, a request, an order to a rack. */
+/** How options are called where they are given: `--from` on a command line, `from` in a test, `fromPs` in an order. */
+export type OptionNames = (option: string, kind?: { readonly type: string }) => string;
+
+type OptionProblem = Pick<Problem, "path" | "found"> & Partial<Pick<Problem, "expected">>;
+
+const COMMAND_NAMES: OptionNames = (option) => `--${option}`;
+
+/** The input is invalid: a scenario, a command line, a request, an order to a rack. */
 export class Refusal extends Error {
   override readonly name = "Refusal";
   readonly problems: readonly Problem[];
+  readonly #named: ((names: OptionNames) => Refusal) | undefined;
 
-  /** @param problems at least one; those in a file are sorted by position. */
-  constructor(problems: readonly Problem[], options?: ErrorOptions) {
+  /**
+   * @param problems at least one; those in a file are sorted by position.
+   * @param options.named the same with other names of options; absent: it names none.
+   */
+  constructor(
+    problems: readonly Problem[],
+    { named, ...options }: ErrorOptions & {
+      readonly named?: (names: OptionNames) => Refusal;
+    } = {},
+  ) {
     const place = ({ line = 0, column = 0 }: Problem) => [line, column] as const;
     const sorted = problems.toSorted((x, y) => {
       const [[line, column], [otherLine, otherColumn]] = [place(x), place(y)];
@@ -28,14 +44,35 @@ export class Refusal extends Error {
     });
     super(sorted.map(formatProblem).join("\n"), options);
     this.problems = sorted;
+    this.#named = named;
+  }
+
+  /** The same, said to those who call options otherwise than a command line does. */
+  inNames(names: OptionNames): Refusal {
+    return this.#named?.(names) ?? this;
   }
 }
 
+/** The refusal of options: the place where they were given names them. @param problemsIn all that is wrong, in its names. */
+export function optionRefusal(
+  problemsIn: (named: OptionNames) => OptionProblem | readonly OptionProblem[],
+): Refusal {
+  const named = (names: OptionNames): Refusal => {
+    const problems = [problemsIn(names)].flat();
+    return new Refusal(problems.map((each) => ({ expected: "", ...each })), { named });
+  };
+  return named(COMMAND_NAMES);
+}
+
+/** The refusal of one input that is not in a file. @param path see {@link Problem.path}; a function: of an option. */
 export function refusal(
-  path: string,
+  path: string | ((named: OptionNames) => string),
   problem: { readonly found: string; readonly expected?: string; readonly cause?: unknown },
 ): Refusal {
   const { found, expected = "", ...options } = problem;
+  if (typeof path !== "string") {
+    return optionRefusal((named) => ({ path: path(named), found, expected }));
+  }
   return new Refusal([{ path, found, expected }], options);
 }
 

@@ -2,11 +2,11 @@
  * Shared regions (C-03): parts of one host's memory, its *home*, of which coherent cards keep
  * copies for other hosts, the *far* ones. Hosts and cards get the same records.
  */
+import { LINE_BYTES } from "../../base/cache_line.ts";
 import type { Time } from "../../base/time.ts";
 
 /** In a host's physical addresses; DRAM begins at 0. */
 export const SCM_BASE = 2 ** 40;
-export const REGION_LINE_BYTES = 64;
 
 /**
  * C-04: the place of a region's copies; `auto`: home's judge moves them by the frequency of
@@ -100,8 +100,8 @@ export function directoryBytes(
   },
 ): number {
   if (directory !== "memory" || memory !== "scm") return 0;
-  const entries = bytes / REGION_LINE_BYTES * DIRECTORY_ENTRY_BYTES;
-  return Math.ceil(entries / REGION_LINE_BYTES) * REGION_LINE_BYTES;
+  const entries = bytes / LINE_BYTES * DIRECTORY_ENTRY_BYTES;
+  return Math.ceil(entries / LINE_BYTES) * LINE_BYTES;
 }
 
 /**

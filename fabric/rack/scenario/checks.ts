@@ -1,18 +1,19 @@
-import { refuseEncoding } from "../plan/hint_plan.ts";
-import { refuseWork } from "../plan/hint_work.ts";
+/** Consistency checks across several values of a scenario; each reports all its problems. */
 import { QUEUE_PLAN } from "../plan/queue_plan.ts";
 import { checkDeviceFaults, checkLinkFaults, checkPowerFaults } from "./fault_checks.ts";
 import { machineOf } from "../plan/names.ts";
 import { switchNames } from "../assembly/network.ts";
 import { wordOf } from "../plan/power.ts";
 import { showFound } from "../plan/problem.ts";
-import { checkKnown, isMapping, namePaths, type Report, valueAt } from "./reading.ts";
+import { isMapping } from "../../base/mapping.ts";
+import { checkKnown, namePaths, type Report, valueAt } from "./reading.ts";
 import type { Draft, DraftProgram, HostScenario } from "./scenario.ts";
 import { NAME_EXPECTED, NAME_PATTERN } from "./schema.ts";
 import { PROGRAMS } from "../plan/vocabulary.ts";
 import { formatSize } from "../plan/units.ts";
 import type { Path } from "./yaml_source.ts";
 import { checkBuffers } from "./buffer_checks.ts";
+import { checkHints } from "./hints.ts";
 import { checkNetwork, optionPath } from "./fabric_checks.ts";
 import { machinesIn, peersIn } from "./network_hosts.ts";
 import { checkCongestion, checkPfcKeys, HEADERS_BYTES } from "./congestion.ts";
@@ -83,20 +84,6 @@ function checkRoce({ fabric, hosts, hostPaths }: Draft, report: Report): void {
   }
 }
 
-/** [0114]: pieces of work that cannot be done in the scenario's place. */
-function checkWork({ hints, iommu }: HostScenario, path: Path, report: Report): void {
-  if (hints?.work === undefined) return;
-  const { work, encoding } = hints;
-  const refused = refuseWork(work, {
-    hasIommu: iommu !== undefined,
-    isInPackets: encoding === "header" || encoding === "payload",
-  });
-  if (refused === undefined) return;
-  const { piece, reason } = refused;
-  const found = work[piece] ?? "nothing, so as without it";
-  report([...path, "hints", "work", piece], { found, expected: `another place, as ${reason}` });
-}
-
 /** C-01: a host has at most one coherent card. */
 function checkCoherentNics(draft: Draft, report: Report): void {
   for (const { name, attach, nics = 1 } of draft.hosts) {
@@ -108,7 +95,7 @@ function checkCoherentNics(draft: Draft, report: Report): void {
 
 function checkHost(host: HostScenario, path: Path, report: Report): void {
   checkRegions(host, path, report);
-  const { hints, llc, timing } = host;
+  const { llc, timing } = host;
   if (llc.ddioWays > llc.ways) {
     const expected = `at most ${llc.ways}, the LLC's ways`;
     report([...path, "llc", "ddioWays"], { found: String(llc.ddioWays), expected });
@@ -134,20 +121,7 @@ function checkHost(host: HostScenario, path: Path, report: Report): void {
     const expected = `at most ${Math.floor(host.dramBytes / QUEUE_BYTES)} with this DRAM`;
     report([...path, "queues"], { found: String(host.queues), expected });
   }
-  if (hints !== undefined && hints.batch !== "adaptive" && hints.batch > hints.depth) {
-    const expected = `at most ${hints.depth}, the depth`;
-    report([...path, "hints", "batch"], { found: String(hints.batch), expected });
-  }
-  if (hints !== undefined && hints.transport !== "own") {
-    const { encoding, transport } = hints;
-    const refused = refuseEncoding(encoding, transport === "carrier" ? transport : "multicast");
-    if (refused !== undefined) {
-      const found = `${transport}, of hints that are ${encoding}`;
-      const expected = `another transport, as ${refused}`;
-      report([...path, "hints", "transport"], { found, expected });
-    }
-  }
-  checkWork(host, path, report);
+  checkHints(host, path, report);
   const { wpqLines, iioDrainBytes } = timing.host;
   const leastLines = Math.ceil(iioDrainBytes / 64) + 1;
   if (wpqLines < leastLines) {

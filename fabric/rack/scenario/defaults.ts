@@ -6,7 +6,6 @@ import {
   type QueueCachePlan,
   type QueuePlan,
 } from "../plan/queue_plan.ts";
-import { HINT_PLAN, type HintPlan } from "../plan/hint_plan.ts";
 import type { Profile } from "../plan/profile.ts";
 import type { FabricScenario, HostScenario, RegionScenario } from "./scenario.ts";
 import type { QueuesSection } from "./queues_schema.ts";
@@ -14,6 +13,7 @@ import type { FabricSection, HostSection } from "./schema.ts";
 import { PS_PER_US } from "../../base/time.ts";
 import { SERVICES } from "../plan/vocabulary.ts";
 import { longestFrame, resolveCongestion } from "./congestion.ts";
+import { hintsOf } from "./hints.ts";
 
 /** Memories are sparse, so an unused part costs nothing. */
 const DEFAULT_SCM_BYTES = 64 * 2 ** 20;
@@ -143,15 +143,6 @@ export function resolveHost(
       rnic: { ...profile.rnic, ...defaults.timing?.rnic, ...own.timing?.rnic },
     },
   };
-}
-
-function hintsOf({ send, ...given }: NonNullable<HostSection["hints"]>): HintPlan {
-  // A flag concerns its own queue pair only.
-  const transport = given.encoding === "flagged" ? "own" : HINT_PLAN.transport;
-  const plan = { ...HINT_PLAN, transport, ...given, ...send };
-  // By default a batch is as long as the look-ahead.
-  const isGiven = given.batch !== undefined || plan.batch === "adaptive";
-  return isGiven ? plan : { ...plan, batch: Math.min(plan.batch as number, plan.depth) };
 }
 
 function regionsOf(scm: NonNullable<HostSection["scm"]>): RegionScenario[] {

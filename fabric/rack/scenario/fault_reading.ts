@@ -21,7 +21,8 @@ import {
   stuckSchema,
   type StuckSection,
 } from "./fault_schema.ts";
-import { isMapping, read, type Reading, readList, valueAt } from "./reading.ts";
+import { isMapping } from "../../base/mapping.ts";
+import { read, type Reading, readList, valueAt } from "./reading.ts";
 import type { Draft, DraftFault } from "./scenario.ts";
 
 export function readFaults(

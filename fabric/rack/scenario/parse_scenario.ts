@@ -2,9 +2,9 @@
 import type { Draft, DraftProgram, HostScenario, ProgramScenario, Scenario } from "./scenario.ts";
 import { formatPath, type Path, readYaml, type YamlSource } from "./yaml_source.ts";
 import { nearest, type Problem, Refusal, showFound } from "../plan/problem.ts";
+import { isMapping } from "../../base/mapping.ts";
 import {
   checkKeys,
-  isMapping,
   isOfRange,
   read,
   type Reading,

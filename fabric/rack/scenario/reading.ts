@@ -1,3 +1,5 @@
+/** Reads values of a scenario by path and schema; reports problems with their position in the file. */
+import { isMapping } from "../../base/mapping.ts";
 import type { z } from "zod";
 import { namesInRange, rangeExpected } from "../plan/names.ts";
 import { listOf, nearest, showFound } from "../plan/problem.ts";
@@ -71,10 +73,6 @@ export function readList(reading: Reading, path: Path): { path: Path }[] {
   if (Array.isArray(value)) return value.map((_, i) => ({ path: [...path, i] }));
   reading.report(path, { found: showFound(value), expected: "a list" });
   return [];
-}
-
-export function isMapping(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 export function valueAt(data: unknown, path: Path): unknown {

@@ -62,7 +62,7 @@ import {
   within,
 } from "./values.ts";
 import { cablesSchema, switchList } from "./cables_schema.ts";
-import { hintsSchema } from "./hints_schema.ts";
+import { hintsSchema } from "./hints.ts";
 import { queuesSchema } from "./queues_schema.ts";
 
 const KIB = 2 ** 10, MIB = 2 ** 20, GIB = 2 ** 30, PAGE = 4096;

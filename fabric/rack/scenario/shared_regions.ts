@@ -1,12 +1,12 @@
 import type { z } from "zod";
 import { showFound } from "../plan/problem.ts";
 import { formatSize } from "../plan/units.ts";
+import { LINE_BYTES } from "../../base/cache_line.ts";
 import {
   directoryBytes,
   JUDGE_PLAN,
   type JudgePlan,
   PLACEMENTS,
-  REGION_LINE_BYTES,
   REGION_SIZES,
 } from "../plan/shared_region.ts";
 import { formatTime, PS_PER_US } from "../../base/time.ts";
@@ -77,9 +77,9 @@ export const sharedSchema = mapping({
   name: name.describe("by which programs ask for it: cpu.region(name)"),
   home: hostName.describe("the host whose memory it is"),
   memory: oneOf(["scm", "dram"]).optional().describe("which memory of home; scm unless given"),
-  at: size(0, 64 * GIB, REGION_LINE_BYTES).optional()
+  at: size(0, 64 * GIB, LINE_BYTES).optional()
     .describe("where in home's SCM it begins; from its end downwards unless given"),
-  bytes: size(REGION_LINE_BYTES, GIB, REGION_LINE_BYTES).describe("how long it is, whole lines"),
+  bytes: size(LINE_BYTES, GIB, LINE_BYTES).describe("how long it is, whole lines"),
   far: far.describe("the hosts that register it"),
   placement: oneOf(PLACEMENTS).optional().describe(
     "which card keeps copies: home's, the far one's, or where the more accesses come from",

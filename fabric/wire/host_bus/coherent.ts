@@ -10,12 +10,15 @@
  * They are ordinary DMA and leave nothing in the card's caches (decision 4). Lines of a shared
  * region belong to `fabric/coherence`.
  */
+import { LINE_BYTES } from "../../base/cache_line.ts";
 import type { Time } from "../../base/time.ts";
 import { FLIT_BYTES } from "./flit.ts";
 import type { StampedPointer } from "./queue_information.ts";
 
-export const LINE_BYTES = 64;
-/** As many as one read request of PCIe, so that both buses have as many events. */
+/**
+ * Lines of one message: as many as one read request of PCIe, so that both buses have as many
+ * events.
+ */
 export const RUN_LINES = 8;
 export const RUN_BYTES = RUN_LINES * LINE_BYTES;
 

@@ -1,4 +1,6 @@
-import { type CoherentMessage, LINE_BYTES, linesOf, RUN_BYTES } from "./coherent.ts";
+/** Coherent bus messages as plain arrays, and back, checked field by field. */
+import { LINE_BYTES } from "../../base/cache_line.ts";
+import { type CoherentMessage, linesOf, RUN_BYTES } from "./coherent.ts";
 import { isCount } from "./rnic_command_shape.ts";
 
 /** An operation's number is its place here, which never changes. */

@@ -1,5 +1,6 @@
 /** For tests only: one of every message of the coherent bus. */
-import { type CoherentMessage, LINE_BYTES, RUN_BYTES } from "./coherent.ts";
+import { LINE_BYTES } from "../../base/cache_line.ts";
+import { type CoherentMessage, RUN_BYTES } from "./coherent.ts";
 
 const kind = "coherent";
 const bytes = (length: number) => Uint8Array.from({ length }, (_, i) => i);

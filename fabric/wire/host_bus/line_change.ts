@@ -1,5 +1,8 @@
-/** A store or an atomic on a line, in messages; `fabric/coherence/line_bytes.ts` applies it. */
-import { COHERENCE_LINE_BYTES } from "../roce/coherence_eth.ts";
+/**
+ * The change of a line by a store or an atomic, in messages; `fabric/coherence/line_bytes.ts`
+ * applies it.
+ */
+import { LINE_BYTES } from "../../base/cache_line.ts";
 
 /**
  * `write`: those bytes of `bytes`, a whole line, whose bit is in `mask`. Atomics: 8 bytes at a
@@ -15,5 +18,5 @@ export type LineChange =
     readonly swap: bigint;
   };
 
-/** The only mask that needs none of the old bytes. */
-export const WHOLE_LINE = (1n << BigInt(COHERENCE_LINE_BYTES)) - 1n;
+/** The mask of a store to all bytes of a line: the only one that needs none of the old bytes. */
+export const WHOLE_LINE = (1n << BigInt(LINE_BYTES)) - 1n;

@@ -3,15 +3,16 @@
  * it; numbers below {@link FIRST_REGION_CODE} are its own.
  */
 import type { LineChange } from "./line_change.ts";
-import { BUS_MESSAGES, LOST } from "../../coherence/messages.ts";
-import { COHERENCE_LINE_BYTES } from "../roce/coherence_eth.ts";
 import {
+  BUS_MESSAGES,
   FAR_OPS,
   FAR_RESULTS,
   type FarAccess,
   isBusKind,
   type RegionMessage,
 } from "./region_messages.ts";
+import { LOST } from "../roce/coherence_messages.ts";
+import { LINE_BYTES } from "../../base/cache_line.ts";
 import { isBytes, isCount } from "./rnic_command_shape.ts";
 
 const REGION_CODES = {
@@ -149,7 +150,7 @@ export function regionFromArray(fields: readonly unknown[]): RegionMessage | und
 
 function lineMessage(fields: readonly unknown[]): RegionMessage | undefined {
   const [, op, address, content] = fields;
-  if (!isBusKind(op) || !isCount(address) || address % COHERENCE_LINE_BYTES !== 0) return undefined;
+  if (!isBusKind(op) || !isCount(address) || address % LINE_BYTES !== 0) return undefined;
   if (fields.length === 3) return { kind: "line", op, address };
   const isPoison = content === LOST && (BUS_MESSAGES[op].carries || op === "Cmp");
   if (fields.length !== 4 || !(isPoison || BUS_MESSAGES[op].carries)) return undefined;
@@ -177,7 +178,7 @@ function changeFromArray(value: unknown): LineChange | undefined {
     if (value.length !== 3 || mask === undefined || bytes === undefined) return undefined;
     return { kind, mask, bytes };
   }
-  if (!isCount(first) || first % 8 !== 0 || first >= COHERENCE_LINE_BYTES) return undefined;
+  if (!isCount(first) || first % 8 !== 0 || first >= LINE_BYTES) return undefined;
   const operand = wordFrom(second);
   if (operand === undefined) return undefined;
   if (kind === "add" && value.length === 3) return { kind, offset: first, operand };
@@ -199,7 +200,7 @@ function wordFrom(value: unknown): bigint | undefined {
 
 /** A plain array, whose `slice` copies. */
 function lineBytes(value: unknown): Uint8Array<ArrayBuffer> | undefined {
-  if (!isBytes(value) || value.length !== COHERENCE_LINE_BYTES) return undefined;
+  if (!isBytes(value) || value.length !== LINE_BYTES) return undefined;
   if (Object.getPrototypeOf(value) === Uint8Array.prototype) return value;
   return new Uint8Array(value.buffer, value.byteOffset, value.byteLength);
 }

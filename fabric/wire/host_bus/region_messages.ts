@@ -1,14 +1,49 @@
 /**
- * Messages of shared regions between a host and its coherent RNIC (`coherence.md`, C-02). At home
- * they are the protocol's own: a {@link LineMessage} is of `fabric/coherence`. On a far host they
- * are non-coherent (decision 2): a core's {@link FarAccess}, which its card answers.
+ * Messages of shared regions on the bus between a host and its coherent RNIC (`coherence.md`, C-02). At
+ * home they are the protocol's own: a {@link LineMessage} is a snoop, a request or a response of
+ * {@link BUS_MESSAGES}. On a far host they are non-coherent (decision 2): a core's {@link FarAccess}, which
+ * its card answers.
  */
 import { type LineChange, WHOLE_LINE } from "./line_change.ts";
-import { BUS_MESSAGES, type BusKind, type LOST } from "../../coherence/messages.ts";
+import type { Data, LOST } from "../roce/coherence_messages.ts";
 import { FLIT_BYTES } from "./flit.ts";
-import { COHERENCE_LINE_BYTES } from "../roce/coherence_eth.ts";
+import { LINE_BYTES } from "../../base/cache_line.ts";
 
-/** Between home's host agent and home's card, both ways: `BUS_MESSAGES` has the direction. */
+/**
+ * Messages on home's bus, as in QPI's and UPI's protocol layers. `Dirty` is the document's notice
+ * [0060].
+ */
+export const BUS_MESSAGES = {
+  // home card → host agent.
+  RdData: { class: "request", carries: false },
+  RdInvOwn: { class: "request", carries: false },
+  WbMtoI: { class: "request", carries: true },
+  WbMtoS: { class: "request", carries: true },
+  WbMtoE: { class: "request", carries: true },
+  BusFlush: { class: "request", carries: false },
+  BusDirty: { class: "request", carries: false },
+  // With data where the line was lent exclusively.
+  RspI: { class: "response", carries: true },
+  RspS: { class: "response", carries: true },
+  // host agent → home card.
+  GrantS: { class: "grant", carries: true },
+  GrantE: { class: "grant", carries: true },
+  Cmp: { class: "grant", carries: false },
+  SnpInv: { class: "snoop", carries: false },
+  SnpData: { class: "snoop", carries: false },
+} as const;
+/** A message on home's bus, by its name. */
+export type BusKind = keyof typeof BUS_MESSAGES;
+
+/** A message on home's bus, as the protocol's tables see it. */
+export interface BusMessage {
+  readonly kind: BusKind;
+  readonly line: number;
+  /** A line's content; in `Cmp` {@link LOST} if memory has poison, else nothing. */
+  readonly data?: Data | undefined;
+}
+
+/** Its form on the bus, both ways: {@link BUS_MESSAGES} has the direction. */
 export interface LineMessage {
   readonly kind: "line";
   readonly op: BusKind;
@@ -92,8 +127,9 @@ function changeBytes(change: LineChange): number {
   return (isWhole ? HEADER : MASKED_HEADER) + LINE;
 }
 
+/** The line's number as the protocol counts them. */
 export function lineOf(address: number): number {
-  return address / COHERENCE_LINE_BYTES;
+  return address / LINE_BYTES;
 }
 
 export function isBusKind(value: unknown): value is BusKind {

@@ -1,8 +1,14 @@
 /** For tests only: arbitrary messages of shared regions. */
 import fc from "fast-check";
 import type { LineChange } from "./line_change.ts";
-import { BUS_MESSAGES, type BusKind, LOST } from "../../coherence/messages.ts";
-import { FAR_OPS, FAR_RESULTS, type RegionMessage } from "./region_messages.ts";
+import {
+  BUS_MESSAGES,
+  type BusKind,
+  FAR_OPS,
+  FAR_RESULTS,
+  type RegionMessage,
+} from "./region_messages.ts";
+import { LOST } from "../roce/coherence_messages.ts";
 
 const count = fc.maxSafeNat();
 const word = fc.bigInt({ min: 0n, max: 2n ** 64n - 1n });

@@ -3,7 +3,7 @@
  * the wire: in the checks of `ibv_post_send`, in the ring's bytes and in the card's requester
  * (`rocev2.md` §3.2, §4.3, §5.1). `nodes/rnic/responder/operations.ts` has the responder's side.
  */
-import { ANSWERS, type RequestOperation } from "../roce/opcode.ts";
+import { ANSWERS, type RequestOperation, takesSlot } from "../roce/opcode.ts";
 import type { HintOperation } from "../roce/hint_eth.ts";
 import { ACCESS, type QpType } from "./rnic_command.ts";
 
@@ -69,8 +69,12 @@ export interface WqeOpcodeRow {
    * answer needs the host's memory at the peer.
    */
   readonly answered: boolean;
-  /** Counts against max_rd_atomic, as it takes a slot of the responder (§3.2, §3.5). */
+  /** Counts against max_rd_atomic (§3.2). */
   readonly takesSlot: boolean;
+  /** Whose packets have its PSNs: a READ's request takes all those of its answer (§3.1). */
+  readonly psnsOf: "request" | "answer";
+  /** The compare operand is one of its own; else 0 is sent. */
+  readonly compares: boolean;
   /**
    * Answered once, with the PSN of the last of its packets (V-01). Its request is a stream of
    * packets like a WRITE's, of which all but the last are acknowledged on the way.
@@ -105,7 +109,7 @@ type FrameCounter =
 /** A row's columns that neither follow from others nor have the usual value. */
 type Given =
   & Pick<WqeOpcodeRow, "code" | "types" | "data" | "wire">
-  & Partial<Omit<WqeOpcodeRow, "answered" | "localNeed">>;
+  & Partial<Omit<WqeOpcodeRow, "answered" | "takesSlot" | "psnsOf" | "localNeed">>;
 
 const RC = ["rc"] as const, RC_UC = ["rc", "uc"] as const, ALL = ["rc", "uc", "ud"] as const;
 
@@ -132,7 +136,6 @@ const ATOMIC = {
   operands: ["remote", "atomic"],
   data: "word room",
   coversObjects: true,
-  takesSlot: true,
   counter: "atomicRequestsOut",
 } as const;
 const LOCAL = { types: RC_UC, data: "unread", wire: "none" } as const;
@@ -165,7 +168,6 @@ const ROWS: Readonly<Record<WqeOpcode, Given>> = {
     data: "room",
     coversObjects: true,
     wire: "read-request",
-    takesSlot: true,
     hint: "read",
     counter: "readRequestsOut",
   },
@@ -174,6 +176,7 @@ const ROWS: Readonly<Record<WqeOpcode, Given>> = {
     code: 0x11,
     there: "IBV_WR_ATOMIC_CMP_AND_SWP",
     wire: "compare-swap",
+    compares: true,
     hint: "compare-swap",
   },
   "fetch-add": {
@@ -196,8 +199,7 @@ const ROWS: Readonly<Record<WqeOpcode, Given>> = {
   "write-persist-address": { ...PERSISTENT, code: 0x41 },
   // P-26: the responder's CPU reports "flushed" by it.
   "persistence-ack": { ...LOCAL, code: 0x42, types: RC, takesRecv: "to flush" },
-  // P-50: the memory placement extensions, for which mlx5 has no codes. As in rxe, a FLUSH takes no
-  // slot.
+  // P-50: the memory placement extensions, for which mlx5 has no codes.
   "flush": {
     code: 0x43,
     there: "IBV_WR_FLUSH",
@@ -214,7 +216,6 @@ const ROWS: Readonly<Record<WqeOpcode, Given>> = {
     operands: ["remote"],
     data: "word",
     wire: "atomic-write",
-    takesSlot: true,
     hint: "write",
     counter: "atomicRequestsOut",
   },
@@ -225,7 +226,6 @@ const ROWS: Readonly<Record<WqeOpcode, Given>> = {
     types: RC,
     operands: ["remote", "verify"],
     wire: "write-verify",
-    takesSlot: true,
     streams: true,
     counter: "verifyWriteFramesOut",
   },
@@ -245,6 +245,8 @@ const OTHERWISE: WqeOpcodeRow = {
   invalidate: false,
   answered: false,
   takesSlot: false,
+  psnsOf: "request",
+  compares: false,
   streams: false,
   writes: false,
   persistOpcode: false,
@@ -260,6 +262,8 @@ function rowOf(given: Given): WqeOpcodeRow {
     ...OTHERWISE,
     ...given,
     answered: wire !== "none" && ANSWERS[wire] !== "acknowledge",
+    takesSlot: wire !== "none" && takesSlot(wire),
+    psnsOf: data === "room" ? "answer" : "request",
     localNeed: data === "room" || data === "word room" ? ACCESS.localWrite : 0,
   };
 }

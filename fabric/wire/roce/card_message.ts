@@ -1,17 +1,25 @@
 /**
- * Messages between coherent cards ↔ header and payload of a packet (C-02). `FORMS`
- * (`coherence_eth.ts`) has each command's form; a decoded message encodes to the same bytes.
+ * Messages between coherent cards (`coherence_messages.ts`) ↔ header and payload of a packet (C-02). `FORMS`
+ * (`coherence_eth.ts`) has the form of a command's header and payload; a decoded message encodes to the
+ * same bytes.
  */
 import { assert } from "../../base/assert.ts";
 import { readFields, sizeOf, writeFields } from "../../base/fields.ts";
 import { allocate, copyOf, keptCopyOf, viewOf } from "../../base/slab.ts";
-import type { ControlMessage } from "../../coherence/control_messages.ts";
+import {
+  type CardMessage,
+  type ControlMessage,
+  isControlKind,
+  LOST,
+  type Placement,
+  type WireMessage,
+} from "./coherence_messages.ts";
 import type { LineChange } from "../host_bus/line_change.ts";
-import { LOST, type Placement, WIRE_MESSAGES, type WireMessage } from "../../coherence/messages.ts";
+import { LINE_BYTES } from "../../base/cache_line.ts";
 import {
   COHERENCE_CHANGES,
+  COHERENCE_CODES,
   COHERENCE_COMMANDS,
-  COHERENCE_LINE_BYTES,
   COHERENCE_PAYLOAD_FIELDS,
   COHERENCE_STATES,
   COHERENCE_STATUS,
@@ -25,8 +33,7 @@ import {
   FORMS,
 } from "./coherence_eth.ts";
 
-export type CardMessage = WireMessage | ControlMessage;
-
+/** A packet's fields beside the message. */
 export interface CardContext {
   /** Of the message's region; 0 for none. */
   readonly region: number;
@@ -50,18 +57,12 @@ export interface CardMessageRefusal {
   readonly expected: string;
 }
 
-const CODES = Object.fromEntries(
-  (Object.keys(COHERENCE_COMMANDS) as CoherenceClass[]).flatMap((operation) =>
-    COHERENCE_COMMANDS[operation].map((kind, command) => [kind, { operation, command }])
-  ),
-) as Readonly<Record<CoherenceCommand, { operation: CoherenceClass; command: number }>>;
-
 /**
  * Limit of physical addresses on every machine with this bus; a line's number is then a safe
  * integer.
  */
 const ADDRESS_BITS = 52;
-const LINES_END = 2 ** ADDRESS_BITS / COHERENCE_LINE_BYTES;
+const LINES_END = 2 ** ADDRESS_BITS / LINE_BYTES;
 const ADDRESS_END = 1n << BigInt(ADDRESS_BITS);
 const EMPTY = new Uint8Array(0);
 
@@ -74,7 +75,7 @@ export function isCardRefusal(
 /** @throws for a message that its command cannot carry. */
 export function encodeCardMessage(message: CardMessage, context: CardContext): CardPacket {
   const { kind } = message, form = FORMS[kind];
-  const { operation, command } = CODES[kind];
+  const { operation, command } = COHERENCE_CODES[kind];
   const placement = "placement" in message ? message.placement : undefined;
   const isPlaced = placement !== undefined;
   assert(
@@ -108,7 +109,7 @@ export function encodeCardMessage(message: CardMessage, context: CardContext): C
     agent: message.agent,
     offset: change === undefined || change.kind === "write" ? 0 : change.offset,
     lines: form.lines === "none" ? 0 : "lines" in message ? message.lines ?? 1 : 1,
-    address: BigInt(line * COHERENCE_LINE_BYTES),
+    address: BigInt(line * LINE_BYTES),
     stamp: BigInt(stamp ?? 0),
   };
   checkNumbers(kind, header);
@@ -162,8 +163,8 @@ function payloadOf(
 }
 
 function lineOf(kind: string, data: unknown): Uint8Array {
-  const isLine = data instanceof Uint8Array && data.length === COHERENCE_LINE_BYTES;
-  assert(isLine, `Cannot encode ${kind}: its line is no ${COHERENCE_LINE_BYTES} bytes`);
+  const isLine = data instanceof Uint8Array && data.length === LINE_BYTES;
+  assert(isLine, `Cannot encode ${kind}: its line is no ${LINE_BYTES} bytes`);
   return data;
 }
 
@@ -220,7 +221,7 @@ function checkFields(kind: CoherenceCommand, header: CoherenceEth): CardMessageR
     return refusal("state", COHERENCE_STATES[state] ?? state, `${form.state} of ${kind}`);
   }
   if (!stamped && stamp !== 0n) return refusal("stamp", stamp, "0 where it is not stamped");
-  if (stamped && !(kind in WIRE_MESSAGES)) return refusal("stamped", true, `false of ${kind}`);
+  if (stamped && isControlKind(kind)) return refusal("stamped", true, `false of ${kind}`);
   const tooLate = checkWide("stamp", stamp);
   if (tooLate !== undefined) return tooLate;
   const permitted = form.data !== "none" ? 1 : kind === "Registered" ? 2 : 0;
@@ -252,8 +253,8 @@ function checkChange(
     return refusal("change", name, `${expected} of ${kind}`);
   }
   const isAtomic = name === "add" || name === "compare-swap";
-  if (isAtomic && (offset % 8 !== 0 || offset >= COHERENCE_LINE_BYTES)) {
-    return refusal("offset", offset, `a multiple of 8 below ${COHERENCE_LINE_BYTES}`);
+  if (isAtomic && (offset % 8 !== 0 || offset >= LINE_BYTES)) {
+    return refusal("offset", offset, `a multiple of 8 below ${LINE_BYTES}`);
   }
   if (!isAtomic && offset !== 0) return refusal("offset", offset, "0 without an atomic");
   return undefined;
@@ -272,11 +273,11 @@ function checkLines(
     return refusal("address", hex(address), `0 of ${kind}`);
   }
   const at = address < ADDRESS_END ? Number(address) : NaN;
-  if (at % COHERENCE_LINE_BYTES > 0) {
-    return refusal("address", hex(address), `a multiple of ${COHERENCE_LINE_BYTES}`);
+  if (at % LINE_BYTES > 0) {
+    return refusal("address", hex(address), `a multiple of ${LINE_BYTES}`);
   }
   // False of NaN, too.
-  if (!(at / COHERENCE_LINE_BYTES + Math.max(lines, 1) <= LINES_END)) {
+  if (!(at / LINE_BYTES + Math.max(lines, 1) <= LINES_END)) {
     return refusal("address", hex(address), `${lines} lines that end by 2^${ADDRESS_BITS}`);
   }
   return undefined;
@@ -294,7 +295,7 @@ function checkPayload(
   const { length } = payload;
   const isLine = name === "coherenceMask" || (data !== "none" && header.status === 0);
   const expected = (name === undefined ? 0 : sizeOf(COHERENCE_PAYLOAD_FIELDS[name])) +
-    (isLine ? COHERENCE_LINE_BYTES : 0);
+    (isLine ? LINE_BYTES : 0);
   if (data === "maybe" && length === 0) return undefined;
   if (length !== expected) return refusal("payload", `${length} B`, `${expected} B of ${kind}`);
   if (name === "coherenceRegion") return checkWide("bytes", valuesOf(name, payload).bytes);
@@ -310,18 +311,16 @@ function messageOf(
   { header, payload }: CardPacket,
 ): DecodedCardMessage {
   const { region, transaction } = header;
-  if (kind in WIRE_MESSAGES) {
-    const message = wireMessage(kind as WireMessage["kind"], { header, payload });
-    return { message, region, transaction };
-  }
-  const message = controlMessage(kind as ControlMessage["kind"], { header, payload });
+  const message = isControlKind(kind)
+    ? controlMessage(kind, { header, payload })
+    : wireMessage(kind, { header, payload });
   return { message, region, transaction };
 }
 
 type Parts = Pick<CardPacket, "header" | "payload">;
 
 function lineNumber({ address }: CoherenceEth): number {
-  return Number(address) / COHERENCE_LINE_BYTES;
+  return Number(address) / LINE_BYTES;
 }
 
 function placementOf({ remote, placementVersion }: CoherenceEth): Placement {

@@ -2,10 +2,8 @@ import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import fc from "fast-check";
 import { seeded } from "../../base/property_testing.ts";
-import { CONTROL_MESSAGES } from "../../coherence/control_messages.ts";
-import { LOST, WIRE_MESSAGES } from "../../coherence/messages.ts";
+import { type CardMessage, LOST } from "./coherence_messages.ts";
 import {
-  type CardMessage,
   type CardMessageRefusal,
   decodeCardMessage,
   encodeCardMessage,
@@ -13,6 +11,7 @@ import {
 } from "./card_message.ts";
 import { anyCardMessage } from "./card_message_testing.ts";
 import {
+  COHERENCE_CODES,
   COHERENCE_COMMANDS,
   COHERENCE_ETH_FIELDS,
   type CoherenceClass,
@@ -56,17 +55,6 @@ const RENEW: CardMessage = { kind: "Renew", line: 0, agent: 1, life: 2, homeLife
 const REGISTER: CardMessage = { kind: "Register", agent: 1, life: 2, homeLife: 3, bytes: 4096 };
 
 const COHERENCE_ETH_BYTES = sizeOf(COHERENCE_ETH_FIELDS);
-const MESSAGES = { ...WIRE_MESSAGES, ...CONTROL_MESSAGES };
-const CLASSES = {
-  REQ: "coherence-request",
-  SNP: "coherence-snoop",
-  RSP: "coherence-response",
-} as const satisfies Readonly<Record<string, CoherenceClass>>;
-
-/** The opcode's class of a message. */
-function classOf(kind: CardMessage["kind"]): CoherenceClass {
-  return CLASSES[MESSAGES[kind].class];
-}
 
 describe("encodeCardMessage", () => {
   it("C-02: is what decodeCardMessage takes, through a packet's bytes, for each message", () => {
@@ -85,7 +73,7 @@ describe("encodeCardMessage", () => {
       fc.property(anyCardMessage, ({ message, context }) => {
         const { operation, header, payload } = encodeCardMessage(message, context);
         const row = opcodeFor({ service: "rc", operation }, "only");
-        assert.equal(operation, classOf(message.kind));
+        assert.equal(operation, COHERENCE_CODES[message.kind].operation);
         assert.ok(payloadFits(row, { bytes: payload.length, pathMtu: 256 }));
         const bth = makeBth({ opcode: row.code, destQpn: 2, psn: 0 });
         const packet = decodePacket(encodePacket({ ...frame, bth, payload, coherenceEth: header }));
@@ -284,16 +272,5 @@ describe("decodeCardMessage", () => {
     packet.payload.fill(0);
     assert.ok(!isCardRefusal(decoded));
     assert.deepEqual(decoded.message, DATA_S);
-  });
-});
-
-describe("COHERENCE_COMMANDS", () => {
-  it("C-02: each message of the protocol and of the firmware is a command of its class's opcode", () => {
-    for (const kind of Object.keys(MESSAGES) as CardMessage["kind"][]) {
-      const commands: readonly string[] = COHERENCE_COMMANDS[classOf(kind)];
-      assert.ok(commands.includes(kind), kind);
-    }
-    const names = Object.values(COHERENCE_COMMANDS).flat();
-    assert.deepEqual(names.toSorted(), Object.keys(MESSAGES).sort());
   });
 });

@@ -1,17 +1,23 @@
 /** For tests only: any message between coherent cards, with what its packet says beside it. */
 import fc from "fast-check";
-import type { ControlMessage } from "../../coherence/control_messages.ts";
+import {
+  type CardMessage,
+  type ControlMessage,
+  isControlKind,
+  LOST,
+  type WireKind,
+} from "./coherence_messages.ts";
 import { type LineChange, WHOLE_LINE } from "../host_bus/line_change.ts";
-import { LOST, WIRE_MESSAGES, type WireKind } from "../../coherence/messages.ts";
-import type { CardContext, CardMessage } from "./card_message.ts";
-import { COHERENCE_LINE_BYTES, FORMS } from "./coherence_eth.ts";
+import { LINE_BYTES } from "../../base/cache_line.ts";
+import { COHERENCE_COMMANDS, FORMS } from "./coherence_eth.ts";
+import type { CardContext } from "./card_message.ts";
 
 const u32 = fc.oneof(fc.nat(9), fc.nat().map((n) => (2 * n + 1) % 2 ** 32));
 const u64 = fc.bigInt(0n, (1n << 64n) - 1n);
 const line = fc.oneof(fc.nat(9), fc.constant(2 ** 46 - 1), fc.maxSafeNat().map((n) => n % 2 ** 46));
 const lineBytes = fc.uint8Array({
-  minLength: COHERENCE_LINE_BYTES,
-  maxLength: COHERENCE_LINE_BYTES,
+  minLength: LINE_BYTES,
+  maxLength: LINE_BYTES,
 }).map((bytes) => new Uint8Array(bytes));
 const placement = fc.record({
   place: fc.constantFrom("local" as const, "remote" as const),
@@ -49,6 +55,9 @@ function withoutUndefined<T extends object>(message: T): T {
   ) as T;
 }
 
+const wireKinds = Object.values(COHERENCE_COMMANDS).flat().filter((kind): kind is WireKind =>
+  !isControlKind(kind)
+);
 const DATA = { line: "always", maybe: "maybe", none: "never" } as const;
 
 function wireMessage(kind: WireKind, region: number): fc.Arbitrary<CardMessage> {
@@ -104,7 +113,7 @@ export const anyCardMessage: fc.Arbitrary<{ message: CardMessage; context: CardC
   .record({ region: u32, transaction: u32 }, { noNullPrototype: true })
   .chain((context) =>
     fc.oneof(
-      { weight: 2, arbitrary: fc.constantFrom(...Object.keys(WIRE_MESSAGES) as WireKind[]) },
+      { weight: 2, arbitrary: fc.constantFrom(...wireKinds) },
       fc.constant(null),
     ).chain((kind) => kind === null ? control : wireMessage(kind, context.region))
       .map((message) => ({ message, context }))

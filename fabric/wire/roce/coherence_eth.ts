@@ -123,11 +123,10 @@ export type CoherenceState = typeof COHERENCE_STATES[number];
 export const COHERENCE_STATUS = ["ok", "lost", "refused"] as const;
 /** `write`: bytes by a mask. Atomics are done where E or M is (decision 15). */
 export const COHERENCE_CHANGES = ["none", "write", "add", "compare-swap"] as const;
-export const COHERENCE_LINE_BYTES = 64;
 
 export type CoherenceClass = "coherence-request" | "coherence-snoop" | "coherence-response";
 
-/** In the order of their codes; `fabric/coherence` has their meaning. */
+/** Commands of each class, in the order of their codes; `coherence_messages.ts` has what each carries. */
 export const COHERENCE_COMMANDS = {
   "coherence-request": [
     "GetS",
@@ -164,6 +163,16 @@ export const COHERENCE_COMMANDS = {
 } as const satisfies Readonly<Record<CoherenceClass, readonly string[]>>;
 export type CoherenceCommand = typeof COHERENCE_COMMANDS[CoherenceClass][number];
 
+/** The class and the code of each command. */
+export const COHERENCE_CODES = Object.fromEntries(
+  (Object.keys(COHERENCE_COMMANDS) as CoherenceClass[]).flatMap((operation) =>
+    COHERENCE_COMMANDS[operation].map((kind, command) => [kind, { operation, command }])
+  ),
+) as Readonly<
+  Record<CoherenceCommand, { readonly operation: CoherenceClass; readonly command: number }>
+>;
+
+/** Payload fields before a line's bytes, or alone. */
 export const COHERENCE_PAYLOAD_FIELDS = {
   /** Bit n stands for byte n of the line, which follows. */
   coherenceMask: [["mask", 64]],
@@ -187,7 +196,8 @@ const LINE: CoherenceForm = { state: "none", data: "none", placed: "never", line
 const NO_LINE: CoherenceForm = { ...LINE, lines: "none" };
 
 export const FORMS: Readonly<Record<CoherenceCommand, CoherenceForm>> = {
-  // "State by the far request's type (exclusive → E, shared → S)" [C-06].
+  // far card → home card.
+  // "State by the far request's type (exclusive → E, shared → S)" [C-06]: the request says which it wants.
   GetS: { ...LINE, state: "shared", placed: "always" },
   GetM: { ...LINE, state: "exclusive", placed: "always" },
   // A line in E or M is invalid at the sender from here on.
@@ -196,11 +206,15 @@ export const FORMS: Readonly<Record<CoherenceCommand, CoherenceForm>> = {
   // With a local placement the far card keeps no copy, so no state is asked for (C-06).
   Read: { ...LINE, placed: "always" },
   Write: { ...LINE, placed: "always", payload: "change" },
+  // A new life begins (decision 14).
   Hello: NO_LINE,
   Register: { ...NO_LINE, payload: "coherenceRegion" },
+  // Also home card → far card: home takes the region back. The far card answers with its own, when it has left.
   Deregister: NO_LINE,
+  // Answered by one `FlushAck` (decision 8).
   FlushRange: { ...LINE, lines: "some" },
 
+  // home card → far card.
   Inv: { ...LINE, state: "invalid" },
   RecI: { ...LINE, state: "invalid" },
   RecS: { ...LINE, state: "shared" },
@@ -214,14 +228,18 @@ export const FORMS: Readonly<Record<CoherenceCommand, CoherenceForm>> = {
   // "Read data, or a write-done" [C-06]: the latter has no bytes, except an atomic's old value.
   Value: { ...LINE, data: "maybe" },
   Welcome: { ...NO_LINE, placed: "maybe" },
+  // far card → home card, answers. `RecIData` leaves I behind, `RecSData` leaves S.
   InvAck: { ...LINE, state: "invalid" },
   RecIData: { ...LINE, state: "invalid", data: "line" },
   RecSData: { ...LINE, state: "shared", data: "line" },
   Complete: LINE,
   // "A write in E makes it M and a message notifies" [C-07].
   Dirty: { ...LINE, state: "modified" },
+  // home card → far card.
   Registered: { ...LINE, placed: "always", payload: "coherenceRegion" },
   Deregistered: NO_LINE,
+  // far card → home card, notices that need no slot: of the lease (decision 13), of a region's use (decision 17).
+  // `Renewed`: home has heard the stamp, which no other message carries.
   Renew: NO_LINE,
   Renewed: NO_LINE,
   Counts: { ...NO_LINE, payload: "coherenceCounts" },

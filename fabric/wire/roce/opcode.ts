@@ -38,7 +38,18 @@ export type RequestOperation = {
 }[Operation];
 const POSITIONS = ["first", "middle", "last", "only"] as const;
 export type Position = typeof POSITIONS[number];
-/** Bytes: `mtu` exactly the path MTU, `1..mtu` and `0..mtu` a range, a number exactly that many. */
+/**
+ * Whether a request takes a slot of the responder, max_dest_rd_atomic, for which its sender counts it against
+ * max_rd_atomic (§3.2, §3.5): requests with an answer of their own. As in rxe, a FLUSH takes none: the PM module's
+ * records remember it.
+ */
+export function takesSlot(operation: RequestOperation): boolean {
+  return ANSWERS[operation] !== "acknowledge" && operation !== "flush";
+}
+/**
+ * Bytes of payload: `mtu` exactly the path MTU, `1..mtu` and `0..mtu` a range, a number exactly
+ * that many.
+ */
 export type PayloadRule = "mtu" | "1..mtu" | "0..mtu" | 0 | 8 | 16;
 
 export interface OpcodeRow {

@@ -3,6 +3,7 @@
  * what was expected. The tables of calls (`verb_calls.ts`, `core_calls.ts`) are built of them. zod
  * would cost more than a post does.
  */
+import { isMapping } from "../../../fabric/base/mapping.ts";
 import { isWhole } from "../../../fabric/base/whole_number.ts";
 import { notAwaited } from "../cpu/forgotten_calls.ts";
 import { type Limit, limitText } from "../verbs/limits.ts";
@@ -142,7 +143,7 @@ export function shape<T extends object>(name: string, fields: FieldsOf<T>): Kind
    */
   const last: (typeof required[number])[] = [];
   return (value) => {
-    if (!isMap(value)) return { at: "", found: found(value), expected: name };
+    if (!isMapping(value)) return { at: "", found: found(value), expected: name };
     let at = 0, given = 0;
     // deno-lint-ignore rackmesh/no-for-in -- twice as fast as a list of keys; what is inherited is read by the call, too
     for (const field in value) {
@@ -268,10 +269,6 @@ export const deadline = kind<number>(
   "a time in picoseconds (cpu.now + …) or NEVER",
   (value) => isFinite(value) || value === Number.POSITIVE_INFINITY,
 );
-
-function isMap(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
 
 const TEXT_MOST = 40;
 const FIELDS_MOST = 6;

@@ -26,8 +26,9 @@ import {
   newHostAgent,
   restartHost,
 } from "../../../fabric/coherence/host_agent.ts";
-import { LINE_BYTES as CONTENTS } from "../../../fabric/coherence/line_bytes.ts";
-import { type Answer, type Data, LOST } from "../../../fabric/coherence/messages.ts";
+import { BYTE_CONTENTS } from "../../../fabric/coherence/line_bytes.ts";
+import type { Answer } from "../../../fabric/coherence/access.ts";
+import { type Data, LOST } from "../../../fabric/wire/roce/coherence_messages.ts";
 import { newOutput, type Output } from "../../../fabric/coherence/output.ts";
 import type { HostTiming } from "../../../fabric/rack/plan/plan.ts";
 import { type LineMessage, lineOf } from "../../../fabric/wire/host_bus/region_messages.ts";
@@ -91,7 +92,7 @@ export class HomeAgent {
     this.#agent = {
       ...newHostAgent({
         table: parts.table ?? HOST_TABLE,
-        contents: CONTENTS,
+        contents: BYTE_CONTENTS,
         initial,
         directoryOf: parts.directoryOf,
       }),

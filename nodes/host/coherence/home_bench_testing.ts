@@ -14,9 +14,9 @@ import { FAR_TABLE } from "../../../fabric/coherence/far_card_table.ts";
 import { homeBus, homeReceive } from "../../../fabric/coherence/home_card.ts";
 import { type HomeCard, newHomeCard } from "../../../fabric/coherence/home_card_state.ts";
 import { HOME_TABLE } from "../../../fabric/coherence/home_card_table.ts";
-import { LINE_BYTES as CONTENTS } from "../../../fabric/coherence/line_bytes.ts";
+import { BYTE_CONTENTS } from "../../../fabric/coherence/line_bytes.ts";
 import type { LineChange } from "../../../fabric/wire/host_bus/line_change.ts";
-import type { Answer } from "../../../fabric/coherence/messages.ts";
+import type { Answer } from "../../../fabric/coherence/access.ts";
 import { newOutput, type Output } from "../../../fabric/coherence/output.ts";
 import type { LineMessage } from "../../../fabric/wire/host_bus/region_messages.ts";
 import type { MemorySystem } from "../memory/memory_system.ts";
@@ -55,11 +55,11 @@ export class HomeBench {
     this.#home = newHomeCard({
       tables: { home: HOME_TABLE, far: FAR_TABLE },
       size: { slots: 2, entries: 8, localCache: CACHE },
-      contents: CONTENTS,
+      contents: BYTE_CONTENTS,
       regionOf,
     });
     this.#home.lives.set(FAR, 0);
-    const far = { agent: FAR, table: FAR_TABLE, contents: CONTENTS, size: CACHE, regionOf };
+    const far = { agent: FAR, table: FAR_TABLE, contents: BYTE_CONTENTS, size: CACHE, regionOf };
     this.#far = { ...newFarCard(far), homeLife: 1, isUp: true };
     this.agent = new HomeAgent({
       memory,

@@ -7,7 +7,7 @@
  * includes. Here each change is accepted by the iMC, durable at once, past a full queue;
  * `regionDirectoryWrites` counts the writes that hardware would have, too.
  */
-import { LOST } from "../../../fabric/coherence/messages.ts";
+import { LOST } from "../../../fabric/wire/roce/coherence_messages.ts";
 import type { HostLine } from "../../../fabric/coherence/host_agent_table.ts";
 import {
   DIRECTORY_CONTENT,

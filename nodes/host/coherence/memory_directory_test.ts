@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { type HostLine, newHostLine } from "../../../fabric/coherence/host_agent_table.ts";
-import { LOST } from "../../../fabric/coherence/messages.ts";
+import { LOST } from "../../../fabric/wire/roce/coherence_messages.ts";
 import {
   DIRECTORY_CONTENT,
   DIRECTORY_ENTRY_BYTES,

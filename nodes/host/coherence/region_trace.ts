@@ -1,5 +1,5 @@
 /** A host's trace lines for shared regions: its cores' accesses, its home agent's messages, its LLC's states. */
-import { LOST } from "../../../fabric/coherence/messages.ts";
+import { LOST } from "../../../fabric/wire/roce/coherence_messages.ts";
 import { formatTime } from "../../../fabric/base/time.ts";
 import type { Outputs } from "../../../fabric/node.ts";
 import type { SharedRegion } from "../../../fabric/rack/plan/shared_region.ts";

@@ -9,7 +9,7 @@ import type { Outputs } from "../../../fabric/node.ts";
 import { NEVER, type Time } from "../../../fabric/base/time.ts";
 import { cardLostAt } from "../../../fabric/coherence/lease.ts";
 import type { JudgeRule } from "../../../fabric/coherence/judge_placement.ts";
-import type { Answer } from "../../../fabric/coherence/messages.ts";
+import type { Answer } from "../../../fabric/coherence/access.ts";
 import { rangesOf } from "../../../fabric/coherence/output.ts";
 import type { LineChange } from "../../../fabric/wire/host_bus/line_change.ts";
 import { cardsKeepWrites } from "../../../fabric/rack/plan/persistence_domain.ts";

@@ -7,7 +7,7 @@ import {
   SCM_BASE,
   type SharedRegion,
 } from "../../../fabric/rack/plan/shared_region.ts";
-import type { BusKind } from "../../../fabric/coherence/messages.ts";
+import type { BusKind } from "../../../fabric/wire/host_bus/region_messages.ts";
 import { HostRig } from "../testing/host_testing.ts";
 
 const LINE_AT = SCM_BASE;

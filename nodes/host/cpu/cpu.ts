@@ -73,7 +73,7 @@ export interface Machine<Context> {
   signal(name: string): void;
   /** @param thread its name after the program's, and the program's plan. */
   spawn(
-    thread: { readonly name: string; readonly plan: ProgramPlan },
+    thread: { readonly name: string; readonly plan: ProgramPlan; readonly isKernel?: true },
     run: (context: Context) => Steps<void>,
   ): void;
 }
@@ -534,6 +534,15 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
 
   spawn(name: string, thread: (context: Context) => Steps<void>): void {
     this.#machine.spawn({ name: `${this.program}/${name}`, plan: this.#program.plan! }, thread);
+  }
+
+  spawnKernel(name: string, thread: (context: Context) => Steps<void>): void {
+    const of = {
+      name: `${this.program}/${name}`,
+      plan: this.#program.plan!,
+      isKernel: true,
+    } as const;
+    this.#machine.spawn(of, thread);
   }
 
   input(path: string): Uint8Array | undefined {

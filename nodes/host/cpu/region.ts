@@ -1,3 +1,8 @@
+/**
+ * Errors of accesses to shared regions, and the interface of the rest of the host to the part behind them
+ * (`coherence/`). Programs use {@link Region}.
+ */
+import type { RegionMessage } from "../../../fabric/wire/host_bus/region_messages.ts";
 import type { Cpu, Region, Steps } from "./program.ts";
 
 export interface RegionRange {
@@ -70,6 +75,10 @@ export interface HeldStores {
 }
 
 export interface SharedRegions {
+  /** A message of the bus about a line of a region has come. */
+  take(message: RegionMessage): void;
+  statistics(): Record<string, number>;
+  /** The store buffer of a core; undefined where it is empty, and with `memory: sc`. */
   held(core: number): HeldStores | undefined;
   readonly pending: number;
   close(error: HostShutdown): void;

@@ -45,6 +45,8 @@ export function siteOf(steps: Steps<unknown>): WaitSite {
 
 const HOST = new URL("..", import.meta.url).href;
 const PROGRAMS = new URL("../programs/", import.meta.url).href;
+/** Handlers of native programs' requests: such a program's call is the request. */
+const REQUESTS = /\/host\/native\/\w+_requests\.ts$/;
 
 export function siteIn(stack: string): WaitSite {
   let call: string | undefined;
@@ -54,6 +56,7 @@ export function siteIn(stack: string): WaitSite {
     const [, name, file, row, column] = frame;
     if (file!.startsWith(HOST) && !file!.startsWith(PROGRAMS)) {
       call = name?.split(".").at(-1);
+      if (call !== undefined && REQUESTS.test(file!)) return { call };
       continue;
     }
     return {
@@ -73,6 +76,15 @@ const AWAITED: Readonly<Record<string, string>> = {
   waitEvent: "a connection request",
   connect: "the answer to a connection request",
   getAsyncEvent: "an asynchronous event",
+  get_async_event: "an asynchronous event",
+  get_cq_event: "a completion event",
+  poll: "one of its descriptors, or a time",
+  sleep: "a time",
+  spin: "a change of its memory",
+  socket_accept: "a TCP connection",
+  socket_connect: "the answer to a TCP connection request",
+  socket_send: "room in a TCP connection",
+  socket_receive: "bytes of a TCP connection",
 };
 
 /** `a completion (waitCompletion)`. */

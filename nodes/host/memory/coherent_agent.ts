@@ -14,9 +14,9 @@
 import { assert, fail } from "../../../fabric/base/assert.ts";
 import { Fifo } from "../../../fabric/base/fifo.ts";
 import type { Time } from "../../../fabric/base/time.ts";
+import { LINE_BYTES } from "../../../fabric/base/cache_line.ts";
 import {
   type CoherentMessage,
-  LINE_BYTES,
   type LineRequest,
   linesOf,
   type LineWrite,

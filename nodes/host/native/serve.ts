@@ -80,7 +80,7 @@ class Serving {
     for (const lines of Object.values(this.#lines)) lines.end();
     const code = this.#process.end();
     cpu.report("native-ended", { program: cpu.program, code });
-    if (code !== 0) throw new ProgramError(this.#ended(code));
+    if (code !== 0) throw ended(this.#ended(code));
   }
 
   #ended(code: number): string {
@@ -135,6 +135,11 @@ class Serving {
     const { cpu } = this.#context;
     if (cpu.tracing) cpu.trace({ step: "native-refused", text: `${name}: ${errno}: ${reason}` });
   }
+}
+
+/** The program's own failure: where this side has noticed it says nothing. */
+function ended(why: string): ProgramError {
+  return Object.assign(new ProgramError(why), { stack: "" });
 }
 
 const TIME: Handlers<"hello" | "clock" | "sleep" | "spin" | "stuck" | "exit"> = {

@@ -81,7 +81,7 @@ export type SocketErrno =
   | "ENOTCONN"
   | "EPIPE";
 
-/** What `poll` waits for, by names of `POLLED`. */
+/** A thing that `poll` waits for, by names of `POLLED`. */
 export interface PollRow {
   readonly kind: "socket" | "listener" | "channel" | "async" | "cm";
   readonly handle: number;
@@ -374,7 +374,7 @@ export class Sockets {
     cpu: Cpu,
     { timeoutPs, rows }: { readonly timeoutPs: Time; readonly rows: readonly PollRow[] },
   ): Steps<number[]> {
-    // What the caller owes is before the call.
+    // The time that the caller owes lies before the call.
     yield* cpu.settle();
     const deadline = cpu.now + timeoutPs;
     yield* this.#pay(cpu);
@@ -408,7 +408,7 @@ export class Sockets {
   }
 
   #spawn(name: string, steps: (context: ThreadContext) => Steps<void>): void {
-    this.#cpu.spawn(`tcp-${name}-${this.#nextThread++}`, steps);
+    this.#cpu.spawnKernel!(`tcp-${name}-${this.#nextThread++}`, steps);
   }
 
   #newSignal(kind: string): string {
@@ -528,7 +528,7 @@ export class Sockets {
       return letIn();
     }
     const { endpoint } = connection;
-    // What follows is this connection's own: its listener may be gone by then.
+    // Its events are its own from here on: the listener may be gone by then.
     const sink: CmSink = { program: cpu.program, signal: endpointSignal(endpoint), events: [] };
     endpoint.sink = sink;
     let isOpen = false;
@@ -581,7 +581,7 @@ function refuseSend(tcp: Tcp, wait: boolean): SocketErrno | undefined {
   return tcp.state === "connecting" && !wait ? "EAGAIN" : undefined;
 }
 
-/** Whether nothing can follow what was received. */
+/** Nothing can follow the received bytes. */
 function isEnded(tcp: Tcp): boolean {
   return tcp.isReceivedAll || tcp.isDeaf || tcp.state === "over";
 }

@@ -160,7 +160,7 @@ export function* closeLane({ device, pd, cq, mr, memory }: Lane): Steps<void> {
   device.cpu.free(memory);
 }
 
-/** What `connect` and `accept` make the queue pair with. */
+/** Options of the queue pair that `connect` and `accept` make. */
 export function queuePairOf({ pd, cq }: Lane): ConnectionQp {
   // A probe takes a send, too, and only while all others are free.
   const depths = { maxSendWr: RING, maxRecvWr: RING };
@@ -280,7 +280,7 @@ export function end(tcp: Tcp, cpu: Cpu, error: TcpErrno | undefined): void {
   cpu.signal(tcp.signal);
 }
 
-/** Whether a closed end has nothing more to do. */
+/** A closed end has nothing more to do. */
 function isDone({ isFinSent, free }: Carrier, tcp: Tcp): boolean {
   return tcp.isClosed && (tcp.isReset || (isFinSent && free.length === RING));
 }
@@ -363,7 +363,7 @@ function receive(
   const { slot, byteLen, immData } = segment;
   const { lane: { device: { cpu }, mr } } = carrier;
   carrier.credits += immData & CREDITS;
-  // What has no bytes never waits for the program: it may carry the peer's last credit.
+  // A segment without bytes may have the peer's last credit: its slot never waits for the program.
   (byteLen > 0 ? carrier.held : carrier.spent).push(slot);
   if (byteLen > 0) {
     const bytes = cpu.load(mr.address + slot * SEGMENT_BYTES, byteLen);
@@ -373,7 +373,7 @@ function receive(
   if ((immData & FIN) !== 0) tcp.isReceivedAll = true;
 }
 
-/** When the peer is asked whether it is there. */
+/** The time at which the peer is asked for a sign of life. */
 function probeAt(carrier: Carrier, tcp: Tcp): Time {
   const { credits, free, probes, isProbing, isFinSent, lane: { device: { cpu } } } = carrier;
   const waits = tcp.unsent.length > 0 || (tcp.isUnsentAll && !isFinSent);

@@ -6,9 +6,9 @@
 import type { AccessRecord, LineStateRecord } from "../../../fabric/audit.ts";
 import type { FarState } from "../../../fabric/coherence/far_card_table.ts";
 import { turnsForgotten } from "../../../fabric/coherence/home_card_transactions.ts";
-import type { Answer } from "../../../fabric/coherence/messages.ts";
+import type { Answer } from "../../../fabric/coherence/access.ts";
 import type { Output, Turn } from "../../../fabric/coherence/output.ts";
-import { LINE_BYTES } from "../../../fabric/wire/host_bus/coherent.ts";
+import { LINE_BYTES } from "../../../fabric/base/cache_line.ts";
 import type { Outputs } from "../../../fabric/node.ts";
 import type { SharedRegion } from "../../../fabric/rack/plan/shared_region.ts";
 import type { Coherence } from "./state/coherence_state.ts";

@@ -7,8 +7,15 @@ import { deregisterRegion, moveRegion, registerRegion } from "./commands.ts";
 import { takeFarAccess } from "./far.ts";
 import { takeLineMessage } from "./home.ts";
 import { keepLocalCache } from "./kept_lines.ts";
-import { coherenceWakeAt, serveCoherence } from "./serve.ts";
-import { coherenceStatistics } from "./statistics.ts";
+import { takeGreeting } from "./receive_message.ts";
+import {
+  cardQueuePairFailed,
+  coherenceSlots,
+  coherenceWakeAt,
+  createCoherence,
+  serveCoherence,
+} from "./serve.ts";
+import { accessLine } from "./verbs.ts";
 
 export const COHERENCE = {
   isOf: ({ shared }) => shared !== undefined,
@@ -25,6 +32,9 @@ export const COHERENCE = {
       if (device.coherence !== undefined) takeLineMessage(device, device.coherence, message);
     },
   },
+  upcalls: { cardQueuePairFailed, takeGreeting, accessLine },
+  slots: coherenceSlots,
+  start: (device) => device.coherence = createCoherence(device),
   step: (device) => {
     if (device.coherence !== undefined) serveCoherence(device, device.coherence);
   },
@@ -33,7 +43,7 @@ export const COHERENCE = {
     auditReset(device, out);
     if (!up) keepLocalCache(device);
   },
-  statistics: coherenceStatistics,
+  statistics,
   held,
 } as const satisfies CardExtension;
 
@@ -51,4 +61,43 @@ function held({ coherence }: Device): HeldCounts {
     leaked.push(["requests without a credit", outbox.length]);
   }
   return { leaked };
+}
+
+/** C-11. */
+function statistics({ coherence }: Device): Record<string, number> {
+  if (coherence === undefined) return {};
+  const { counters: { sent, received, busSent, busReceived, ...numbers }, home, fars } = coherence;
+  const all: Record<string, number> = {};
+  for (
+    const [prefix, counts] of [
+      ["coherenceSent", sent],
+      ["coherenceReceived", received],
+      ["lineSent", busSent],
+      ["lineReceived", busReceived],
+    ] as const
+  ) {
+    for (const [kind, count] of [...counts].sort(([x], [y]) => (x < y ? -1 : 1))) {
+      all[`${prefix}${kind}`] = count;
+    }
+  }
+  let remoteLines = 0;
+  for (const { card } of fars.values()) remoteLines += card.lines.size;
+  return {
+    ...all,
+    remoteCacheHits: numbers.remoteHits,
+    remoteCacheMisses: numbers.remoteMisses,
+    remoteCacheLines: remoteLines,
+    remoteCacheLinesMost: numbers.remoteLinesMost,
+    localCacheHits: numbers.localHits,
+    localCacheMisses: numbers.localMisses,
+    localCacheLines: home?.card.local.lines.size ?? 0,
+    localCacheLinesMost: numbers.localLinesMost,
+    directoryLines: home?.card.lines.size ?? 0,
+    directoryLinesMost: numbers.directoryMost,
+    coherenceRecalls: numbers.recalls,
+    coherenceEvictions: numbers.evictions,
+    linesLost: numbers.linesLost,
+    leasesEnded: numbers.leasesEnded,
+    coherenceMalformed: numbers.malformed,
+  };
 }

@@ -10,18 +10,19 @@ import {
   farAccess,
   type FarCard,
   farLine,
+  farNextAt,
   farPlacement,
   farReceive,
+  farWake,
   fence,
   newFarCard,
 } from "../../../fabric/coherence/far_card.ts";
-import { farNextAt, farWake } from "../../../fabric/coherence/far_lease.ts";
 import type { FarTable } from "../../../fabric/coherence/far_card_table.ts";
-import { LINE_BYTES } from "../../../fabric/coherence/line_bytes.ts";
-import type { ControlMessage } from "../../../fabric/coherence/control_messages.ts";
+import { BYTE_CONTENTS } from "../../../fabric/coherence/line_bytes.ts";
+import type { ControlMessage, WireMessage } from "../../../fabric/wire/roce/coherence_messages.ts";
 import { formatAddress } from "../../../fabric/trace/describe.ts";
-import type { Answer, WireMessage } from "../../../fabric/coherence/messages.ts";
-import { WIRE_MESSAGES } from "../../../fabric/coherence/messages.ts";
+import type { Answer } from "../../../fabric/coherence/access.ts";
+import { COHERENCE_CODES } from "../../../fabric/wire/roce/coherence_eth.ts";
 import { newOutput, type Output } from "../../../fabric/coherence/output.ts";
 import { JUDGE_PLAN, type SharedRegion } from "../../../fabric/rack/plan/shared_region.ts";
 import { Fifo } from "../../../fabric/base/fifo.ts";
@@ -33,6 +34,7 @@ import {
   countOne,
   type FarEnd,
   forgetRequests,
+  startingPlacement,
 } from "./state/coherence_state.ts";
 import { type Device, sendReply } from "../state/device.ts";
 import {
@@ -46,7 +48,6 @@ import {
   sendMessage,
 } from "./link.ts";
 import { auditLines } from "./audit.ts";
-import { startingPlacement } from "./placement.ts";
 import { firstLine, linesOf, regionAt, reportFenced, reportLost } from "./report.ts";
 import { spendConversion, spendLookUp } from "./timing.ts";
 import { showFar, showToHost } from "./trace.ts";
@@ -79,7 +80,7 @@ export function newFarEnd(
   const card = newFarCard({
     agent,
     table,
-    contents: LINE_BYTES,
+    contents: BYTE_CONTENTS,
     size: { lines: sum((each) => each.remoteCache), writeBacks: sum((each) => each.writeBacks) },
     regionOf: (line) => regionAt(regions, line)?.id ?? -1,
     lease: { lease, grace },
@@ -199,7 +200,7 @@ function send(
 ): void {
   if (message.kind === "Hello") return beginGreeting(device, { coherence, far }, message);
   if (message.kind === "Put") coherence.counters.evictions++;
-  if (WIRE_MESSAGES[message.kind].class === "REQ") far.outbox.push(message);
+  if (COHERENCE_CODES[message.kind].operation === "coherence-request") far.outbox.push(message);
   else sendTo(device, { coherence, link: far.link }, message);
 }
 

@@ -8,7 +8,9 @@ import { farLine } from "../../../fabric/coherence/far_card.ts";
 import {
   canTake,
   homeBus,
+  homeNextAt,
   homeReceive,
+  homeWake,
   recallRegion,
 } from "../../../fabric/coherence/home_card.ts";
 import {
@@ -17,27 +19,35 @@ import {
   homePlacement,
   newHomeCard,
 } from "../../../fabric/coherence/home_card_state.ts";
-import { homeNextAt, homeWake } from "../../../fabric/coherence/home_lease.ts";
-import { LINE_BYTES } from "../../../fabric/coherence/line_bytes.ts";
+import { BYTE_CONTENTS } from "../../../fabric/coherence/line_bytes.ts";
 import {
   type BusMessage,
-  type LOST,
-  WIRE_MESSAGES,
-  type WireMessage,
-} from "../../../fabric/coherence/messages.ts";
+  type LineMessage,
+  lineOf,
+} from "../../../fabric/wire/host_bus/region_messages.ts";
+import type {
+  ControlMessage,
+  LOST,
+  WireMessage,
+} from "../../../fabric/wire/roce/coherence_messages.ts";
+import { COHERENCE_CODES } from "../../../fabric/wire/roce/coherence_eth.ts";
 import { newOutput, type Output } from "../../../fabric/coherence/output.ts";
 import type { Tables } from "../../../fabric/coherence/tables.ts";
 import { PORTS } from "../../../fabric/node.ts";
-import { REGION_LINE_BYTES, type SharedRegion } from "../../../fabric/rack/plan/shared_region.ts";
-import { type LineMessage, lineOf } from "../../../fabric/wire/host_bus/region_messages.ts";
-import type { ControlMessage } from "../../../fabric/coherence/control_messages.ts";
+import { LINE_BYTES } from "../../../fabric/base/cache_line.ts";
+import type { SharedRegion } from "../../../fabric/rack/plan/shared_region.ts";
 import type { RocePacket } from "../../../fabric/wire/roce/packet.ts";
-import { type CardLink, type Coherence, countOne, type HomeEnd } from "./state/coherence_state.ts";
+import {
+  type CardLink,
+  type Coherence,
+  countOne,
+  type HomeEnd,
+  startingPlacement,
+} from "./state/coherence_state.ts";
 import { type Device, raiseEvent, sendReply } from "../state/device.ts";
 import { connect, disconnect, greet, newLink, numbersOf, sendMessage } from "./link.ts";
 import { auditLines, auditTurns } from "./audit.ts";
 import { logLocalCache, noteLine } from "./kept_lines.ts";
-import { startingPlacement } from "./placement.ts";
 import { firstLine, regionAt, reportFenced, reportLost } from "./report.ts";
 import { spendConversion, spendLookUp } from "./timing.ts";
 import { showHome, showToHost } from "./trace.ts";
@@ -69,7 +79,7 @@ export function newHomeEnd(
         writeBacks: sum((each) => each.writeBacks),
       },
     },
-    contents: LINE_BYTES,
+    contents: BYTE_CONTENTS,
     regionOf: (line) => regionAt(regions, line)?.id ?? -1,
     life,
     times: { lease, grace },
@@ -168,7 +178,7 @@ export function takeOfFar(
   message: WireMessage,
 ): void {
   const region = regionAt(home.regions, message.line);
-  const isOfLine = WIRE_MESSAGES[message.kind].class === "REQ";
+  const isOfLine = COHERENCE_CODES[message.kind].operation === "coherence-request";
   const isInside = region === regionAt(home.regions, message.line + (message.lines ?? 1) - 1);
   // A card without a part in the region may not access its lines.
   if (
@@ -221,7 +231,7 @@ function sendOnBus(
   if (device.out.tracing) {
     showToHost(device, regions, { step: `bus-${kind}`, text: `sends ${kind}`, line, data });
   }
-  const message: LineMessage = { kind: "line", op: kind, address: line * REGION_LINE_BYTES };
+  const message: LineMessage = { kind: "line", op: kind, address: line * LINE_BYTES };
   const content = data as typeof LOST | Uint8Array<ArrayBuffer> | undefined;
   const whole = content === undefined ? message : { ...message, data: content };
   noteLine(device, whole, device.out.send(PORTS.rnicBus, whole, device.stageAt));

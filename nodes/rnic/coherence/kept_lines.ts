@@ -8,15 +8,16 @@ import { dirtyInLocalCache } from "../../../fabric/coherence/home_card.ts";
 import { NEVER, type Time } from "../../../fabric/base/time.ts";
 import { farLine } from "../../../fabric/coherence/far_card.ts";
 import { type HomeCard, homeLine } from "../../../fabric/coherence/home_card_state.ts";
-import { type BusKind, LOST, NONE } from "../../../fabric/coherence/messages.ts";
+import type { BusKind, LineMessage } from "../../../fabric/wire/host_bus/region_messages.ts";
+import { LOST } from "../../../fabric/wire/roce/coherence_messages.ts";
+import { NONE } from "../../../fabric/coherence/home_card_table.ts";
+import { LINE_BYTES } from "../../../fabric/base/cache_line.ts";
 import {
   DIRECTORY_CONTENT,
   directoryAt,
   directoryBytes,
-  REGION_LINE_BYTES,
   type SharedRegion,
 } from "../../../fabric/rack/plan/shared_region.ts";
-import type { LineMessage } from "../../../fabric/wire/host_bus/region_messages.ts";
 import { noteInJournal } from "../dma/journal.ts";
 import type { HomeEnd } from "./state/coherence_state.ts";
 import type { Device } from "../state/device.ts";
@@ -37,7 +38,7 @@ const GIVEN_BACK: ReadonlySet<string> = new Set(
 export function noteLine(device: Device, { op, address, data }: LineMessage, freeAt: Time): void {
   const { coherence, journal } = device;
   if (journal === undefined || coherence === undefined) return;
-  const line = address / REGION_LINE_BYTES, region = regionAt(coherence.regions, line);
+  const line = address / LINE_BYTES, region = regionAt(coherence.regions, line);
   if (region?.memory !== "scm") return;
   const index = line - firstLine(region);
   // Behind an answer that the line is lost, a core may ask for its right before the host has got that answer.
@@ -77,7 +78,7 @@ function dirtyLines(
 ): { readonly address: number; readonly data: Uint8Array<ArrayBuffer> }[] {
   return dirtyInLocalCache(card).flatMap(({ line, data }) =>
     regionAt(regions, line)?.memory === "scm" && data instanceof Uint8Array
-      ? [{ address: line * REGION_LINE_BYTES, data: data as Uint8Array<ArrayBuffer> }]
+      ? [{ address: line * LINE_BYTES, data: data as Uint8Array<ArrayBuffer> }]
       : []
   );
 }
@@ -101,7 +102,7 @@ function* entriesKept(
   for (const line of card.lines.keys()) {
     const region = regionAt(regions, line);
     if (region === undefined || directoryBytes(region) === 0 || !isKeptHere(card, line)) continue;
-    dirty ??= new Set(dirtyLines(home).map(({ address }) => address / REGION_LINE_BYTES));
+    dirty ??= new Set(dirtyLines(home).map(({ address }) => address / LINE_BYTES));
     yield {
       region,
       index: line - firstLine(region),

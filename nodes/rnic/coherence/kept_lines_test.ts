@@ -9,21 +9,19 @@ import {
   type HomeLine,
   NEW_HOME_LINE,
 } from "../../../fabric/coherence/home_card_table.ts";
-import { LINE_BYTES } from "../../../fabric/coherence/line_bytes.ts";
+import { BYTE_CONTENTS } from "../../../fabric/coherence/line_bytes.ts";
 import {
   BUS_MESSAGES,
   type BusKind,
-  type Data,
-  LOCAL_CACHE,
-  LOST,
-} from "../../../fabric/coherence/messages.ts";
+  type LineMessage,
+} from "../../../fabric/wire/host_bus/region_messages.ts";
+import { type Data, LOCAL_CACHE, LOST } from "../../../fabric/wire/roce/coherence_messages.ts";
 import type { RnicPlan } from "../../../fabric/rack/plan/plan.ts";
 import {
   directoryAt,
   SCM_BASE,
   type SharedRegion,
 } from "../../../fabric/rack/plan/shared_region.ts";
-import type { LineMessage } from "../../../fabric/wire/host_bus/region_messages.ts";
 import { createJournal } from "../dma/journal.ts";
 import type { HomeEnd } from "./state/coherence_state.ts";
 import type { Device } from "../state/device.ts";
@@ -99,7 +97,7 @@ function kept(
   const card = newHomeCard({
     tables: { home: HOME_TABLE, far: FAR_TABLE },
     size: { slots: 2, entries: 4, localCache: cache },
-    contents: LINE_BYTES,
+    contents: BYTE_CONTENTS,
     regionOf: () => 0,
   });
   const number = region.address / 64 + 3;

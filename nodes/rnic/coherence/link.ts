@@ -11,12 +11,8 @@
  */
 import { assert } from "../../../fabric/base/assert.ts";
 import { PS_PER_US, type Time } from "../../../fabric/base/time.ts";
-import type { WireMessage } from "../../../fabric/coherence/messages.ts";
-import {
-  type CardMessage,
-  type CardPacket,
-  encodeCardMessage,
-} from "../../../fabric/wire/roce/card_message.ts";
+import type { CardMessage, WireMessage } from "../../../fabric/wire/roce/coherence_messages.ts";
+import { type CardPacket, encodeCardMessage } from "../../../fabric/wire/roce/card_message.ts";
 import { OPCODE, opcodeRow } from "../../../fabric/wire/roce/opcode.ts";
 import type { RocePacket } from "../../../fabric/wire/roce/packet.ts";
 import { freeSlot, leaveSlot } from "../queues/install.ts";

@@ -6,7 +6,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { PS_PER_US } from "../../../fabric/base/time.ts";
 import { newHostLine } from "../../../fabric/coherence/host_agent_table.ts";
-import { LOST } from "../../../fabric/coherence/messages.ts";
+import { LOST } from "../../../fabric/wire/roce/coherence_messages.ts";
 import type { PersistencePlan } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { SendWqe } from "../../../fabric/wire/host_bus/wqe.ts";
 import { FLUSH_PLACEMENT, FLUSH_SELECT } from "../../../fabric/wire/roce/feth.ts";

@@ -1,5 +1,5 @@
 /** Incoming messages of other cards, by a queue pair of the firmware or as a greeting. Nothing in one is trusted. */
-import { WIRE_MESSAGES, type WireMessage } from "../../../fabric/coherence/messages.ts";
+import { isControlKind, type WireMessage } from "../../../fabric/wire/roce/coherence_messages.ts";
 import {
   decodeCardMessage,
   type DecodedCardMessage,
@@ -53,7 +53,7 @@ export function executeCardMessage(
     coherence.counters.malformed++;
     return undefined;
   }
-  const isOfTables = message.kind in WIRE_MESSAGES;
+  const isOfTables = !isControlKind(message.kind);
   const { home } = coherence;
   if (link.role === "home" && home !== undefined) {
     if (isOfTables) takeOfFar(device, { coherence, home }, message as WireMessage);

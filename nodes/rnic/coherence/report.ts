@@ -1,16 +1,17 @@
 /** A coherent card's reports to its host's driver: lost lines, ended leases (C-10). */
 import { type Output, rangesOf } from "../../../fabric/coherence/output.ts";
-import { REGION_LINE_BYTES, type SharedRegion } from "../../../fabric/rack/plan/shared_region.ts";
+import { LINE_BYTES } from "../../../fabric/base/cache_line.ts";
+import type { SharedRegion } from "../../../fabric/rack/plan/shared_region.ts";
 import type { Coherence } from "./state/coherence_state.ts";
 import { type Device, raiseEvent } from "../state/device.ts";
 
 /** Number of a region's first line, in home's memory. */
 export function firstLine({ address }: SharedRegion): number {
-  return address / REGION_LINE_BYTES;
+  return address / LINE_BYTES;
 }
 
 export function linesOf({ bytes }: SharedRegion): number {
-  return bytes / REGION_LINE_BYTES;
+  return bytes / LINE_BYTES;
 }
 
 /** The region that contains a line. */

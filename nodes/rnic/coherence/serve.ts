@@ -1,8 +1,7 @@
 /** The coherent part of a card: its creation when the driver initialises the card, and its timed work. */
-import { PS_PER_US, type Time } from "../../../fabric/base/time.ts";
-import { NEVER } from "../../../fabric/base/time.ts";
+import { NEVER, PS_PER_US, type Time } from "../../../fabric/base/time.ts";
 import { TABLES } from "../../../fabric/coherence/tables.ts";
-import { stopRenewing } from "../../../fabric/coherence/home_lease.ts";
+import { stopRenewing } from "../../../fabric/coherence/home_card.ts";
 import { type Coherence, newCoherenceCounters, newStageSpent } from "./state/coherence_state.ts";
 import type { Device } from "../state/device.ts";
 import type { QueuePair } from "../state/queue_pair.ts";

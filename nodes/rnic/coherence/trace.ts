@@ -2,14 +2,16 @@
  * A coherent card's lines in a trace: messages that it sends on the bus and between cards, and the state of each
  * line that changes, in both caches and in the directory. `fabric/trace/access_ladder.ts` makes ladders of them.
  */
-import { CONTROL_MESSAGES } from "../../../fabric/coherence/control_messages.ts";
 import { farLine } from "../../../fabric/coherence/far_card.ts";
 import { homeLine } from "../../../fabric/coherence/home_card_state.ts";
-import { agentsOf, type HomeLine } from "../../../fabric/coherence/home_card_table.ts";
-import { LOST, NONE } from "../../../fabric/coherence/messages.ts";
+import { agentsOf, type HomeLine, NONE } from "../../../fabric/coherence/home_card_table.ts";
+import {
+  type CardMessage,
+  isControlKind,
+  LOST,
+} from "../../../fabric/wire/roce/coherence_messages.ts";
 import type { Coherence, FarEnd, HomeEnd } from "./state/coherence_state.ts";
 import type { SharedRegion } from "../../../fabric/rack/plan/shared_region.ts";
-import type { CardMessage } from "../../../fabric/wire/roce/card_message.ts";
 import type { Device } from "../state/device.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import { trace } from "../trace/trace.ts";
@@ -28,7 +30,7 @@ export function showSent(
   },
 ): void {
   const { kind } = message;
-  const region = "line" in message && !(kind in CONTROL_MESSAGES)
+  const region = "line" in message && !isControlKind(kind)
     ? regionAt(coherence.regions, message.line)
     : undefined;
   const line = region === undefined || !("line" in message)

@@ -7,7 +7,7 @@ import { describe, it } from "@std/testing/bdd";
 import { PS_PER_US } from "../../../fabric/base/time.ts";
 import type { SendWqe } from "../../../fabric/wire/host_bus/wqe.ts";
 import { newHostLine } from "../../../fabric/coherence/host_agent_table.ts";
-import { LOST } from "../../../fabric/coherence/messages.ts";
+import { LOST } from "../../../fabric/wire/roce/coherence_messages.ts";
 import { EVERY_ACCESS } from "../testing/pair_testing.ts";
 import { type RigMr, type RigQp, rnicPlan } from "../testing/rig_parts_testing.ts";
 import type { RnicPlan } from "../../../fabric/rack/plan/plan.ts";

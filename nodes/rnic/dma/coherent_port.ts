@@ -14,9 +14,9 @@ import { assert, fail } from "../../../fabric/base/assert.ts";
 import { PORTS } from "../../../fabric/node.ts";
 import { NEVER, type Time, transferTime } from "../../../fabric/base/time.ts";
 import { FLIT_BYTES } from "../../../fabric/wire/host_bus/flit.ts";
+import { LINE_BYTES } from "../../../fabric/base/cache_line.ts";
 import {
   type CoherentMessage,
-  LINE_BYTES,
   type LineAnswer,
   type LineData,
   linesOf,
@@ -25,14 +25,7 @@ import {
 } from "../../../fabric/wire/host_bus/coherent.ts";
 import type { Completion } from "../../../fabric/wire/host_bus/pcie.ts";
 import { noteInJournal } from "./journal.ts";
-import {
-  beginTask,
-  changeOf,
-  isShared,
-  noteDropped,
-  runLineWrite,
-  untilShared,
-} from "./region_lines.ts";
+import { changeOf, isShared, noteDropped, runLineWrite, untilShared } from "./region_lines.ts";
 import { ATOMIC_BYTES } from "../../../fabric/wire/roce/atomic_eth.ts";
 import type { LineChange } from "../../../fabric/wire/host_bus/line_change.ts";
 import type { AtomicTurn } from "../state/responder_state.ts";
@@ -329,7 +322,7 @@ function issueRead(
       port.readCredits--;
       const start = Math.max(at, address), next = at + LINE_BYTES;
       const range = { address: start, length: Math.min(next, end) - start };
-      beginTask(device, port, newTask({ kind: "read", ...range, tag }));
+      device.up.accessLine(device, port, newTask({ kind: "read", ...range, tag }));
       at = next;
       continue;
     }

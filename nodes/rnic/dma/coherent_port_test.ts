@@ -6,9 +6,9 @@ import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import fc from "fast-check";
 import { seeded } from "../../../fabric/base/property_testing.ts";
+import { LINE_BYTES } from "../../../fabric/base/cache_line.ts";
 import {
   type CoherentMessage,
-  LINE_BYTES,
   type LineAnswer,
   type LineData,
   linesOf,

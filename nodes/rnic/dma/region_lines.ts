@@ -6,9 +6,8 @@
  * (decisions 5, 12). [choice] Other writes ask for their lines in parallel; these keep the order of commits by
  * waiting, as each line may have to come from a far card anyway.
  */
-import { LINE_BYTES } from "../../../fabric/wire/host_bus/coherent.ts";
+import { LINE_BYTES } from "../../../fabric/base/cache_line.ts";
 import { type LineChange, WHOLE_LINE } from "../../../fabric/wire/host_bus/line_change.ts";
-import type { Answer } from "../../../fabric/coherence/messages.ts";
 import type { CoherentPort, LineTask, PortWrite } from "../state/coherent_port_state.ts";
 import type { Device } from "../state/device.ts";
 import type { Region } from "../state/memory.ts";
@@ -39,50 +38,14 @@ export function changeOf(address: number, data: Uint8Array): LineChange {
   return { kind: "write", mask, bytes };
 }
 
-export function beginTask(device: Device, port: CoherentPort, task: LineTask): void {
-  const ticket = port.nextTask++;
-  port.tasks.set(ticket, task);
-  if (device.out.auditing) device.up.noteLineTask(device, ticket, task);
-  const line = Math.floor(task.address / LINE_BYTES);
-  const isLoad = task.kind === "read";
-  device.up.accessLine(device, {
-    kind: isLoad ? "load" : "store",
-    line,
-    ticket,
-    ...(!isLoad && { change: task.change }),
-  });
-}
-
-/**
- * A read, or the write of a line that memory has by now, is over. @returns the task, where it was
- * one.
- */
-export function answerTask(
-  device: Device,
-  port: CoherentPort,
-  answer: Answer,
-): void {
-  const { access, result, data } = answer;
-  const task = port.tasks.get(access.ticket);
-  if (task === undefined) return;
-  port.tasks.delete(access.ticket);
-  if (device.out.auditing) device.up.noteLineAnswer(device, task, answer);
-  task.answer = result === "done" && data instanceof Uint8Array
-    ? data as Uint8Array<ArrayBuffer>
-    : undefined;
-  task.isGood = result === "done";
-  if (task.kind === "read") port.ended.push(task);
-  else port.writingBack.push(task);
-}
-
-/** @returns whether the write at the head is over. */
+/** Runs the write at the head, of a line of a region. @returns whether it is over. */
 export function runLineWrite(device: Device, port: CoherentPort, write: PortWrite): boolean {
   const { task } = write;
   if (task === undefined) return false;
   if (task.state === "over") return true;
   if (task.state === "waits" && port.away.length === 0) {
     task.state = "runs";
-    beginTask(device, port, task);
+    device.up.accessLine(device, port, task);
   }
   return false;
 }

@@ -1,6 +1,6 @@
 import { deepEqual as same } from "node:assert/strict";
 import { it } from "@std/testing/bdd";
-import { LINE_BYTES } from "../../../fabric/wire/host_bus/coherent.ts";
+import { LINE_BYTES } from "../../../fabric/base/cache_line.ts";
 import type { CoherentPort, LineTask } from "../state/coherent_port_state.ts";
 import { changeOf, noteDropped } from "./region_lines.ts";
 

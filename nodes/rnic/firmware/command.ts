@@ -2,9 +2,8 @@
  * Control path (firmware). A refused command changes nothing; its reply has what was found and what
  * was expected.
  */
-import { refuseEncoding } from "../../../fabric/rack/plan/hint_plan.ts";
-import { refuseWork } from "../../../fabric/rack/plan/hint_work.ts";
 import { leaveHints, offerHints } from "../hints/agree.ts";
+import { refuseHints } from "../hints/commands.ts";
 import { Deadlines } from "../../../fabric/base/deadlines.ts";
 import { GSI_QPN } from "../../../fabric/wire/roce/bth.ts";
 import type { CommandMessage } from "../../../fabric/wire/host_bus/pcie.ts";
@@ -46,9 +45,8 @@ import { freeQueues, freeSlot, installQueue, leaveSlot, removeQueue } from "../q
 import { DONE, noQueueLeft, noSuch, refusal, ringFault } from "../state/reply.ts";
 import { releaseHeld } from "../queues/paused_queue.ts";
 import { expandQueue, lockSpace2, unlockSpace2, writeSpace2 } from "./space2_command.ts";
-import { EXTENSION_COMMANDS } from "../extensions.ts";
+import { EXTENSION_COMMANDS, EXTENSIONS } from "../extensions.ts";
 import { commandDoneAt } from "../hints/work.ts";
-import { coherenceSlots, createCoherence } from "../coherence/serve.ts";
 import { queryClock, queryDevice, queryPort } from "./query_command.ts";
 import { returnReceives } from "../queues/shared_receive_queue.ts";
 import { createSrq, destroySrq, modifySrq, querySrq } from "./srq_command.ts";
@@ -130,9 +128,10 @@ function init(device: Device, { spaces, persistence }: CommandOf<"init">): RnicR
   if (wrong !== undefined) return refusal("EINVAL", wrong);
   device.spaces = spaces;
   device.persistence = persistence;
-  const slots = spaces.queues + coherenceSlots(device);
-  device.deadlines = new Deadlines(slots * TIMERS_PER_QUEUE_PAIR);
-  device.coherence = createCoherence(device);
+  // A queue pair has a send queue of its own; its receive queue may be shared.
+  const own = EXTENSIONS.reduce((sum, { slots }) => sum + (slots?.(device) ?? 0), 0);
+  device.deadlines = new Deadlines((spaces.queues + own) * TIMERS_PER_QUEUE_PAIR);
+  for (const { start } of EXTENSIONS) start?.(device);
   const { address, mac, mtu } = device.plan;
   const kept = device.memory?.kept ?? 0;
   return { status: "ok", op: "init", address, mac, mtu, ...(kept > 0 && { kept }) };
@@ -161,53 +160,15 @@ function refuseQp(device: Device, command: CommandOf<"create-qp">): RnicReply | 
   for (const cqn of [command.sendCq, command.recvCq]) {
     if (!device.completionQueues.has(cqn)) return noSuch("completion queue", cqn);
   }
-  const { qpn, type, hints, hintEncoding } = command;
-  const way = hints === "carrier" ? "carrier" : hints === "group" ? "multicast" : type;
-  const wrong = hintEncoding && refuseEncoding(hintEncoding, way);
-  if (wrong !== undefined) {
-    return refusal("EINVAL", `Hints by ${way} cannot be ${hintEncoding}: ${wrong}`);
-  }
-  if (hints === "carrier" && type === "ud") {
-    return refusal(
-      "EINVAL",
-      "Hints of all queue pairs with a peer go by one that is connected with it, of type rc or uc: it is ud",
-    );
-  }
-  const isInPackets = hintEncoding === "header" || hintEncoding === "payload";
-  const work = isInPackets ? device.hints?.plan.work : undefined;
-  const unmade = work && refuseWork(work, { hasIommu: true, isInPackets });
-  if (unmade !== undefined) {
-    return refusal("EINVAL", `Hints cannot be ${hintEncoding}: ${unmade.reason}`);
-  }
-  const taken = hints === "group" ? refuseGroup(device, command) : undefined;
-  if (taken !== undefined) return taken;
+  const wrong = refuseHints(device, command);
+  if (wrong !== undefined) return wrong;
+  const { qpn, type } = command;
   if (qpn === undefined) return undefined;
   if (qpn !== GSI_QPN) {
     return refusal("EINVAL", `Only QP ${GSI_QPN} can be asked for: it is ${qpn}`);
   }
   if (type !== "ud") return refusal("EINVAL", `QP ${qpn} must be of type ud`);
   return device.queuePairs.has(qpn) ? refusal("EBUSY", `QP ${qpn} exists`) : undefined;
-}
-
-/** H-08: the card's own group has one trusted owner. */
-function refuseGroup({ hints, queuePairs }: Device, command: CommandOf<"create-qp">) {
-  if (command.type !== "ud") {
-    return refusal(
-      "EINVAL",
-      `Hints go to a group by a queue pair of type ud: it is ${command.type}`,
-    );
-  }
-  if (hints?.plan.transport !== "trusted") return undefined;
-  if (command.privileged !== true) {
-    return refusal(
-      "EPERM",
-      "The hints of the whole card are those of a privileged program: this one is not",
-    );
-  }
-  for (const { qpn, hints: part } of queuePairs.values()) {
-    if (part === "group") return refusal("EBUSY", `QP ${qpn} has the hints of the whole card`);
-  }
-  return undefined;
 }
 
 function createQp(device: Device, command: CommandOf<"create-qp">): RnicReply {

@@ -1,4 +1,9 @@
-/** Commands about hints: of a program with a hint of its own making (H-09), of a core that works for hints ([0114]). */
+/**
+ * Commands about hints: of a program with a hint of its own making (H-09), of a core that works for hints ([0114]); and
+ * what a new queue pair may have of them.
+ */
+import { refuseEncoding } from "../../../fabric/rack/plan/hint_plan.ts";
+import { refuseWork } from "../../../fabric/rack/plan/hint_work.ts";
 import type { CommandOf, RnicReply } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import { decodeHint } from "../../../fabric/wire/roce/hint.ts";
 import { HINT_ETH_BYTES } from "../../../fabric/wire/roce/hint_eth.ts";
@@ -46,4 +51,51 @@ export function sendOwnHint(
 export function takeHostWork(device: Device, { id }: CommandOf<"hint-work">): RnicReply {
   if (endHostWork(device, id)) return DONE;
   return refusal("ENOENT", `No work ${id} of hints is waited for`);
+}
+
+/** Why the queue pair may not have the part in hints that it asks for. */
+export function refuseHints(
+  device: Device,
+  command: CommandOf<"create-qp">,
+): RnicReply | undefined {
+  const { type, hints, hintEncoding } = command;
+  const way = hints === "carrier" ? "carrier" : hints === "group" ? "multicast" : type;
+  const wrong = hintEncoding && refuseEncoding(hintEncoding, way);
+  if (wrong !== undefined) {
+    return refusal("EINVAL", `Hints by ${way} cannot be ${hintEncoding}: ${wrong}`);
+  }
+  if (hints === "carrier" && type === "ud") {
+    return refusal(
+      "EINVAL",
+      "Hints of all queue pairs with a peer go by one that is connected with it, of type rc or uc: it is ud",
+    );
+  }
+  const isInPackets = hintEncoding === "header" || hintEncoding === "payload";
+  const work = isInPackets ? device.hints?.plan.work : undefined;
+  const unmade = work && refuseWork(work, { hasIommu: true, isInPackets });
+  if (unmade !== undefined) {
+    return refusal("EINVAL", `Hints cannot be ${hintEncoding}: ${unmade.reason}`);
+  }
+  return hints === "group" ? refuseGroup(device, command) : undefined;
+}
+
+/** H-08: why the queue pair may not have the hints for all peers; the card's own group has one trusted owner. */
+function refuseGroup(
+  { hints, queuePairs }: Device,
+  { type, privileged }: CommandOf<"create-qp">,
+): RnicReply | undefined {
+  if (type !== "ud") {
+    return refusal("EINVAL", `Hints go to a group by a queue pair of type ud: it is ${type}`);
+  }
+  if (hints?.plan.transport !== "trusted") return undefined;
+  if (privileged !== true) {
+    return refusal(
+      "EPERM",
+      "The hints of the whole card are those of a privileged program: this one is not",
+    );
+  }
+  for (const { qpn, hints: part } of queuePairs.values()) {
+    if (part === "group") return refusal("EBUSY", `QP ${qpn} has the hints of the whole card`);
+  }
+  return undefined;
 }

@@ -5,9 +5,13 @@ import type { CardExtension, CounterReader, HeldCounts } from "../state/card_ext
 import type { Device } from "../state/device.ts";
 import { tellChange, tellMissed } from "./agree.ts";
 import { answerPrepared } from "./answer_hint.ts";
+import { redeemContext, redeemLine, redeemPage } from "./charges.ts";
 import { sendOwnHint, takeHostWork } from "./commands.ts";
 import { serveWork } from "./do_work.ts";
 import { endHolds, holdsWakeAt } from "./hold.ts";
+import { unitsAhead } from "./look_ahead.ts";
+import { noteMiss } from "./needless.ts";
+import { wordsOverwritten } from "./preload.ts";
 import { serveReceivers } from "./prepare.ts";
 import { leadStatistics } from "./state/leads.ts";
 import { snoopLine } from "./words.ts";
@@ -20,6 +24,14 @@ export const HINTS = {
     "snoop-invalidate": ({ hints }, { address }) => {
       if (hints !== undefined) snoopLine(hints, address);
     },
+  },
+  upcalls: {
+    redeemPage,
+    redeemLine,
+    redeemContext,
+    noteMiss,
+    unitsAhead,
+    wordsOverwritten,
   },
   step,
   wakeAt: (device) => {

@@ -3,15 +3,14 @@
  * change to the word: its own writes, of whichever queue pair, pass `dmaWrite`; a core's store makes the host tell
  * the card, ahead of all that the core sends the card afterwards.
  */
+import { LINE_BYTES } from "../../../fabric/base/cache_line.ts";
 import { ATOMIC_BYTES } from "../../../fabric/wire/roce/atomic_eth.ts";
 import { release } from "./charges.ts";
-import type { AtomicTask } from "../state/responder_state.ts";
+import type { AtomicTask } from "../state/operation.ts";
 import type { AnnouncedOperands, Hints, Word } from "./state/hint_state.ts";
 
 /** [choice] Words on the chip: as many as the host's snoop filter has lines. */
 export const WORDS_MAX = 64;
-/** A line of the host's caches. */
-const LINE_BYTES = 64;
 
 /** Beyond the keys of contexts, of which there are fewer than 2^40. */
 const WORD_KEYS = -(2 ** 40);
@@ -55,9 +54,7 @@ export function compareOperands(
   const place = announced.findIndex((each) => each.qp === qp && each.psn === psn);
   if (place < 0) return;
   const [{ operands: { swapAdd, compare } }] = announced.splice(place, 1) as [AnnouncedOperands];
-  const isSame = task.kind === "fetch-add"
-    ? task.add === swapAdd
-    : task.kind === "compare-swap" && task.swap === swapAdd && task.compare === compare;
+  const isSame = task.swapAdd === swapAdd && (!task.rule.compares || task.compare === compare);
   operandCounters[isSame ? "hintOperandsSame" : "hintOperandsOther"]++;
 }
 

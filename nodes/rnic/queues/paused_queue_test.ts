@@ -234,7 +234,7 @@ describe("a paused queue", () => {
       lock(rig, rig.b, srqn);
       assert.equal(rig.command(rig.b, { op: "modify-srq", srqn, limit: 3 }).status, "ok");
       rig.runFor(25 * PS_PER_US);
-      assert.equal(limits().length, 0, "nobody looks at a paused queue");
+      assert.equal(limits().length, 0, "the card does not look at a paused queue");
       if (goesOn === "it is released") {
         resumed(rig.command(rig.b, { op: "unlock-space2", queue: srqn }));
       }

@@ -161,8 +161,9 @@ function isHeldByWindow(qp: QueuePair, work: OutstandingWqe): boolean {
   const { requester } = qp;
   const psn = psnAdd(work.firstPsn, requester.cursorPacket);
   const ahead = psnDistance(requester.unacknowledged, psn);
-  const isRead = work.plan.wire === "read-request";
-  if (qp.type === "rc" && !isRead && ahead >= LIMITS.windowPackets) return true;
+  if (qp.type === "rc" && work.plan.psnsOf === "request" && ahead >= LIMITS.windowPackets) {
+    return true;
+  }
   return requester.cursorPacket === 1 && mustPause(qp, work);
 }
 
@@ -294,8 +295,7 @@ const MAKE_HEADERS: {
   ieth: ({ wqe }) => ({ ieth: { rkey: wqe!.immediate } }),
   atomicEth: ({ wqe, plan }) => {
     const { swapAdd, compare } = wqe!.atomic!;
-    const compares = plan.wire === "compare-swap";
-    return { atomicEth: { ...wqe!.remote!, swapAdd, compare: compares ? compare : 0n } };
+    return { atomicEth: { ...wqe!.remote!, swapAdd, compare: plan.compares ? compare : 0n } };
   },
   feth: ({ wqe }) => {
     const { select, placement } = wqe!.flush!;

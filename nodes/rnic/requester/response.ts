@@ -167,9 +167,9 @@ function placeResponse(
   response: Response & { readonly work: OutstandingWqe },
 ): void {
   const { work, packet } = response;
-  const isRead = work.plan.wire === "read-request";
-  const offset = isRead ? work.responses * qp.attributes.pathMtu : 0;
-  const expected = isRead ? Math.min(qp.attributes.pathMtu, work.length - offset) : 0;
+  const isData = work.plan.psnsOf === "answer";
+  const offset = isData ? work.responses * qp.attributes.pathMtu : 0;
+  const expected = isData ? Math.min(qp.attributes.pathMtu, work.length - offset) : 0;
   if (packet.payload.length !== expected) {
     return fail(device, qp, { work, fault: "response-length" });
   }

@@ -2,7 +2,7 @@
  * Atomics of a responder: COMPARE & SWAP, FETCH & ADD, and the ATOMIC WRITE of the memory placement extensions
  * (P-50). Each takes effect when it stands first among the queue pair's answers, and holds its eight bytes until it
  * is done: the card reads, computes and writes them by DMA, and any other atomic of this RNIC on the same word
- * waits. Cores of the host are not held back (IBV_ATOMIC_HCA). Where a hint has announced the atomic, its word may
+ * waits. What it does to the word is a row, {@link AtomicRule}. Cores of the host are not held back (IBV_ATOMIC_HCA). Where a hint has announced the atomic, its word may
  * be on the chip already (`hints/words.ts`).
  */
 import { NAK_SYNDROMES } from "../../../fabric/wire/roce/aeth.ts";
@@ -11,8 +11,7 @@ import { viewOf } from "../../../fabric/base/slab.ts";
 import type { Time } from "../../../fabric/base/time.ts";
 import { queueAtomic } from "../dma/coherent_port.ts";
 import { changeOf, isShared } from "../dma/region_lines.ts";
-import type { LineChange } from "../../../fabric/wire/host_bus/line_change.ts";
-import { LINE_BYTES } from "../../../fabric/wire/host_bus/coherent.ts";
+import { LINE_BYTES } from "../../../fabric/base/cache_line.ts";
 import type { Device } from "../state/device.ts";
 import { acceptRequest, countPending, rememberResource } from "../state/responder_changes.ts";
 import { dmaRead, dmaWrite } from "../dma/dma.ts";
@@ -28,12 +27,8 @@ import type { QueuePair } from "../state/queue_pair.ts";
 import { answerAgain, answerSingle, passAnswers } from "../answers/answers.ts";
 import { tellPlaced, trace } from "../trace/trace.ts";
 import {
-  type AtomicOperation,
-  type AtomicTask,
   type AtomicTurn,
-  type AtomicWord,
   createService,
-  type PacketIn,
   type RequestIn,
   type SingleService,
   type Verdict,
@@ -44,7 +39,39 @@ import { remoteRegion } from "../dma/memory_region.ts";
 import { awaitAccess } from "../paging/access.ts";
 import { isWaiting } from "../paging/memory_waits.ts";
 import { wordOf } from "../state/memory.ts";
-import { countEffect, needOf } from "../state/operation.ts";
+import {
+  type AtomicRule,
+  type AtomicTask,
+  type AtomicWord,
+  countEffect,
+  needOf,
+} from "../state/operation.ts";
+
+export const FETCH_ADD: AtomicRule = {
+  reads: true,
+  compares: false,
+  // Sums wrap (§1.3: 64 bits).
+  compute: ({ swapAdd }, original) => BigInt.asUintN(64, original + swapAdd),
+  change: ({ address, swapAdd }) => (
+    { kind: "add", offset: address % LINE_BYTES, operand: swapAdd }
+  ),
+};
+
+export const COMPARE_SWAP: AtomicRule = {
+  reads: true,
+  compares: true,
+  compute: ({ compare, swapAdd }, original) => original === compare ? swapAdd : undefined,
+  change: ({ address, compare, swapAdd }) => (
+    { kind: "compare-swap", offset: address % LINE_BYTES, compare, swap: swapAdd }
+  ),
+};
+
+export const ATOMIC_WRITE: AtomicRule = {
+  reads: false,
+  compares: false,
+  compute: ({ swapAdd }) => swapAdd,
+  change: ({ address, swapAdd }) => changeOf(address, wordOf(swapAdd)),
+};
 
 /** Checks an atomic request now; it is executed in its turn (§3.4, steps 6 and 7). */
 export function executeAtomic(
@@ -62,12 +89,17 @@ export function executeAtomic(
   if (remoteVa % ATOMIC_BYTES !== 0 || hostVa % ATOMIC_BYTES !== 0) {
     return NAK_SYNDROMES["invalid-request"];
   }
-  const task = taskOf(input, {
+  const { swapAdd, compare } = packet.atomicEth ??
+    { swapAdd: viewOf(packet.payload).getBigUint64(0, true), compare: 0n };
+  const task: AtomicTask = {
+    rule: operation.atomic!,
+    swapAdd,
+    compare,
     address: physicalAddress(region, remoteVa),
     persistent: region.persistent,
     va: hostVa,
     remoteVa,
-  });
+  };
   const { psn } = packet.bth;
   const msn = acceptRequest(qp, psnAdd(psn, 1));
   const { stageAt: readyAt } = device;
@@ -80,15 +112,6 @@ export function executeAtomic(
   }
   answerSingle(device, qp, service);
   return undefined;
-}
-
-function taskOf({ packet, row }: PacketIn, word: AtomicWord): AtomicTask {
-  const { atomicEth, payload } = packet;
-  if (atomicEth === undefined) return { kind: "atomic-write", ...word, data: payload };
-  const { swapAdd, compare } = atomicEth;
-  return row.operation === "fetch-add"
-    ? { kind: "fetch-add", ...word, add: swapAdd }
-    : { kind: "compare-swap", ...word, compare, swap: swapAdd };
 }
 
 /**
@@ -140,16 +163,12 @@ function runTurn(device: Device, turn: AtomicTurn): boolean {
       turn.service.state = "failed";
       return true;
     }
-    queueAtomic(device, port, { address: task.address, change: changeOfTask(task), turn });
+    queueAtomic(device, port, { address: task.address, change: task.rule.change(task), turn });
     return false;
   }
-  if (task.kind === "atomic-write") {
-    if (turn.service.region?.alive === false) {
-      turn.service.state = "failed";
-      return true;
-    }
+  if (!task.rule.reads) {
     // One write of eight aligned bytes: no part of the path between host and wire splits it (P-41).
-    finish(device, turn, { original: 0n, readyAt: writeWord(device, turn, task.data) });
+    execute(device, turn, 0n);
     return true;
   }
   const word = wordOnChip(device, task);
@@ -169,19 +188,6 @@ function runTurn(device: Device, turn: AtomicTurn): boolean {
     continuation: { kind: "atomic", turn },
   });
   return false;
-}
-
-/** The atomic as a change of its line in host order, done where the line is (decision 15). */
-function changeOfTask(task: AtomicTask): LineChange {
-  const offset = task.address % LINE_BYTES;
-  switch (task.kind) {
-    case "fetch-add":
-      return { kind: "add", offset, operand: task.add };
-    case "compare-swap":
-      return { kind: "compare-swap", offset, compare: task.compare, swap: task.swap };
-    case "atomic-write":
-      return changeOf(task.address, task.data);
-  }
 }
 
 /** An atomic on a line of a shared region is done: `line` is the line as it was, undefined where it is lost. */
@@ -268,21 +274,10 @@ function execute(device: Device, turn: AtomicTurn, original: bigint): void {
     turn.service.state = "failed";
     return;
   }
-  const result = compute(turn.task, original);
+  const { task } = turn;
+  const result = task.rule.compute(task, original);
   const readyAt = result === undefined ? device.stageAt : writeWord(device, turn, wordOf(result));
   finish(device, turn, { original, readyAt });
-}
-
-/** The word's new value; undefined where it stays. Sums wrap (§1.3: 64 bits). */
-export function compute(task: AtomicOperation, original: bigint): bigint | undefined {
-  switch (task.kind) {
-    case "fetch-add":
-      return BigInt.asUintN(64, original + task.add);
-    case "compare-swap":
-      return original === task.compare ? task.swap : undefined;
-    case "atomic-write":
-      return undefined;
-  }
 }
 
 function writeWord(

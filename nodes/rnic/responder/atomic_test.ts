@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { OPCODE } from "../../../fabric/wire/roce/opcode.ts";
-import { compute } from "./atomic.ts";
+import { ATOMIC_WRITE, COMPARE_SWAP, FETCH_ADD } from "./atomic.ts";
 import { fetchAdd, sge } from "../testing/atomic_testing.ts";
 import {
   answerAt,
@@ -23,7 +23,7 @@ import {
   statuses,
   word,
 } from "../testing/pair_testing.ts";
-import type { AtomicOperation } from "../state/responder_state.ts";
+import type { AtomicOperands, AtomicRule } from "../state/operation.ts";
 import { wordOf } from "../state/memory.ts";
 
 const MAX = 2n ** 64n - 1n;
@@ -33,31 +33,17 @@ function compareSwap(p: Pair, at: number, operands: { compare: bigint; swap: big
   return post(p, "compare-swap", { at, length: 8, atomic: { swapAdd: swap, compare } });
 }
 
-describe("compute", () => {
-  const cases: [string, AtomicOperation, bigint, bigint | undefined][] = [
-    ["FETCH & ADD adds", { kind: "fetch-add", add: 5n }, 37n, 42n],
-    ["FETCH & ADD wraps at 2^64", { kind: "fetch-add", add: 2n }, MAX, 1n],
-    [
-      "COMPARE & SWAP stores where equal",
-      { kind: "compare-swap", compare: 42n, swap: 99n },
-      42n,
-      99n,
-    ],
-    [
-      "COMPARE & SWAP leaves what differs",
-      { kind: "compare-swap", compare: 42n, swap: 99n },
-      41n,
-      undefined,
-    ],
-    [
-      "ATOMIC WRITE reads nothing",
-      { kind: "atomic-write", data: new Uint8Array(8) },
-      1n,
-      undefined,
-    ],
+describe("AtomicRule.compute", () => {
+  const swap = { compare: 42n, swapAdd: 99n };
+  const cases: [string, AtomicRule, AtomicOperands, bigint, bigint | undefined][] = [
+    ["FETCH & ADD adds", FETCH_ADD, { swapAdd: 5n, compare: 0n }, 37n, 42n],
+    ["FETCH & ADD wraps at 2^64", FETCH_ADD, { swapAdd: 2n, compare: 0n }, MAX, 1n],
+    ["COMPARE & SWAP stores where equal", COMPARE_SWAP, swap, 42n, 99n],
+    ["COMPARE & SWAP leaves what differs", COMPARE_SWAP, swap, 41n, undefined],
+    ["ATOMIC WRITE stores whatever was there", ATOMIC_WRITE, { swapAdd: 7n, compare: 0n }, 1n, 7n],
   ];
-  for (const [name, task, original, result] of cases) {
-    it(name, () => assert.equal(compute(task, original), result));
+  for (const [name, rule, operands, original, result] of cases) {
+    it(name, () => assert.equal(rule.compute(operands, original), result));
   }
 });
 

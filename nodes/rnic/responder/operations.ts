@@ -1,7 +1,8 @@
 /**
- * The operations of a responder, one row each; `state/operation.ts` documents the columns. A new
- * operation is a row here, one in `fabric/wire/roce/opcode.ts`, and where a program may post it one
- * in `fabric/wire/host_bus/wqe_opcode.ts`.
+ * The operations of a responder, one row each: rights, memory accesses, what the request waits for, its effect, and
+ * the treatment of a duplicate. The responder (`responder.ts`, `unreliable.ts`, `memory_gate.ts`) asks the row and
+ * knows no operation by name; `state/operation.ts` documents the columns. A new operation is a row here, one in
+ * `fabric/wire/roce/opcode.ts`, and where a program may post it one in `fabric/wire/host_bus/wqe_opcode.ts`.
  */
 import { ACCESS } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import {
@@ -9,6 +10,7 @@ import {
   OPCODE_ROWS,
   type OpcodeRow,
   type RequestOperation,
+  takesSlot,
 } from "../../../fabric/wire/roce/opcode.ts";
 import type { MemoryAccess } from "../paging/access.ts";
 import type { Device } from "../state/device.ts";
@@ -18,7 +20,7 @@ import type { RequestIn, Verdict } from "../state/responder_state.ts";
 import { executeCardMessage } from "../coherence/receive_message.ts";
 import { executeFlush, needOfFlush, repeatFlush } from "../persistence/flush_operation.ts";
 import { executeWriteVerify, repeatVerified } from "../verify/write_verify.ts";
-import { executeAtomic, repeatAtomic } from "./atomic.ts";
+import { ATOMIC_WRITE, COMPARE_SWAP, executeAtomic, FETCH_ADD, repeatAtomic } from "./atomic.ts";
 import { repeatRead, repeatSend, repeatWrite } from "./duplicates.ts";
 import { executeRead, executeSend, executeWrite } from "./execute.ts";
 import {
@@ -31,25 +33,28 @@ import {
 
 export interface OperationRow extends OperationFacts {
   /**
-   * Looked at before the effect; undefined where there is none, or the effect's checks refuse it.
+   * The packet's memory accesses, looked at before its effect; undefined where it has none, or where the checks of
+   * the effect refuse them.
    */
   readonly memory: (device: Device, qp: QueuePair, input: RequestIn) => MemoryAccess | undefined;
-  /** The effect, with the checks of keys and receive memory (§3.4, 6 and 7). */
+  /** The packet's effect, with the checks of keys and receive memory that belong to it (§3.4, 6 and 7). */
   readonly execute: (device: Device, qp: QueuePair, input: RequestIn) => Verdict | undefined;
-  /** Repeats a duplicate (§3.5). @returns false where it is to be dropped. */
+  /** A duplicate (§3.5). @returns false where it is to be dropped. */
   readonly repeat: (device: Device, qp: QueuePair, input: RequestIn) => boolean;
 }
 
-type Given = Omit<OperationRow, "name" | "answer">;
+/** Columns that the name does not determine. */
+type Given = Omit<OperationRow, "name" | "answer" | "takesSlot">;
 
+/** Values of the columns that a row does not name. */
 const PLAIN = {
   need: 0,
   vendorRight: undefined,
-  takesSlot: false,
   takesRecv: "never",
   order: "at-once",
   length: "any",
   invalid: undefined,
+  atomic: undefined,
   counter: undefined,
   memory: () => undefined,
 } as const satisfies Omit<Given, "execute" | "repeat">;
@@ -57,7 +62,6 @@ const PLAIN = {
 const ATOMIC: Given = {
   ...PLAIN,
   need: ACCESS.remoteAtomic,
-  takesSlot: true,
   order: "in-turn",
   invalid: "the alignment",
   counter: "atomicsExecuted",
@@ -66,7 +70,7 @@ const ATOMIC: Given = {
   repeat: repeatAtomic,
 };
 
-/** C-02: between the cards' firmware alone (`check_queue_pair.ts`). */
+/** C-02: between queue pairs of the cards' firmware alone (`check_queue_pair.ts`). */
 const CARD_MESSAGE: Given = { ...PLAIN, execute: executeCardMessage, repeat: repeatSend };
 
 const ROWS: Readonly<Record<RequestOperation, Given>> = {
@@ -91,16 +95,19 @@ const ROWS: Readonly<Record<RequestOperation, Given>> = {
   "read-request": {
     ...PLAIN,
     need: ACCESS.remoteRead,
-    takesSlot: true,
     order: "in-turn",
     memory: memoryOfRead,
     execute: executeRead,
     repeat: repeatRead,
   },
-  "compare-swap": ATOMIC,
-  "fetch-add": ATOMIC,
-  "atomic-write": { ...ATOMIC, need: ACCESS.remoteWrite, length: "word" },
-  // FLUSH takes no slot, as in rxe: the PM module remembers it.
+  "compare-swap": { ...ATOMIC, atomic: COMPARE_SWAP },
+  "fetch-add": { ...ATOMIC, atomic: FETCH_ADD },
+  "atomic-write": {
+    ...ATOMIC,
+    need: ACCESS.remoteWrite,
+    length: "word",
+    atomic: ATOMIC_WRITE,
+  },
   "flush": {
     ...PLAIN,
     need: needOfFlush,
@@ -112,7 +119,6 @@ const ROWS: Readonly<Record<RequestOperation, Given>> = {
     ...PLAIN,
     need: ACCESS.remoteWrite,
     vendorRight: "remoteWriteVerify",
-    takesSlot: true,
     order: "checked",
     length: "announced",
     invalid: "the verification",
@@ -129,7 +135,8 @@ const ROWS: Readonly<Record<RequestOperation, Given>> = {
 export const OPERATIONS = Object.fromEntries(
   Object.entries(ROWS).map(([name, given]) => {
     const operation = name as RequestOperation;
-    return [name, { name: operation, answer: ANSWERS[operation], ...given }];
+    const answer = ANSWERS[operation];
+    return [name, { name: operation, answer, takesSlot: takesSlot(operation), ...given }];
   }),
 ) as Readonly<Record<RequestOperation, OperationRow>>;
 
@@ -138,10 +145,12 @@ const BY_OPCODE: readonly (OperationRow | undefined)[] = Array.from({ length: 25
   return OPERATIONS[operation as RequestOperation];
 });
 
+/** The operation of a request's opcode; undefined where it is no request, or an unknown one. */
 export function operationOf({ code }: OpcodeRow): OperationRow | undefined {
   return BY_OPCODE[code];
 }
 
+/** The row of an accepted request. */
 export function rowOf({ row }: RequestIn): OperationRow {
   return BY_OPCODE[row.code]!;
 }

@@ -12,7 +12,7 @@ import type {
   RnicCommand,
   RnicReply,
 } from "../../../fabric/wire/host_bus/rnic_command.ts";
-import type { Device } from "./device.ts";
+import type { Device, Upcalls } from "./device.ts";
 
 export interface CardExtension {
   /** Whether a card of this plan ever has it; the steps of other cards call nothing of it. */
@@ -20,6 +20,12 @@ export interface CardExtension {
   readonly commands?: Partial<Commands>;
   /** The host's messages that only a card with it takes. */
   readonly messages?: HostMessages;
+  /** Its functions that lower floors call. */
+  readonly upcalls?: Partial<Upcalls>;
+  /** Places in the card's table of timers for queue pairs of its own. */
+  readonly slots?: (device: Device) => number;
+  /** The driver has initialised the card. */
+  readonly start?: (device: Device) => void;
   /** Does the work that is due in a step, behind its input. */
   readonly step?: (device: Device) => void;
   readonly wakeAt?: (device: Device) => Time;

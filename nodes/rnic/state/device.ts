@@ -37,7 +37,6 @@ import { type CoherentPort, type LineTask, sendBehindWrites } from "./coherent_p
 import type { Hints } from "../hints/state/hint_state.ts";
 import type { Coherence } from "../coherence/state/coherence_state.ts";
 import type { Tables } from "../../../fabric/coherence/tables.ts";
-import type { Access, Answer } from "../../../fabric/coherence/messages.ts";
 import type { PacketFrame, RocePacket } from "../../../fabric/wire/roce/packet.ts";
 import type { DueEvent, MemoryWait, Paging } from "./paging_state.ts";
 import type { TranslationTable } from "./translation_table.ts";
@@ -75,11 +74,9 @@ export interface Upcalls {
   readonly verifiedUnproven: (device: Device, qp: QueuePair, service: SingleService) => void;
   readonly cardQueuePairFailed: (device: Device, qp: QueuePair) => void;
   readonly takeGreeting: (device: Device, packet: RocePacket) => boolean;
-  readonly accessLine: (device: Device, access: Access) => void;
-  /** The audit of shared regions sees the begin and the end of agent 0's accesses. */
-  readonly noteLineTask: (device: Device, ticket: number, task: LineTask) => void;
-  readonly noteLineAnswer: (device: Device, task: LineTask, answer: Answer) => void;
-  /** H-30: a request uses a page, translations or a context that a hint may have brought. */
+  /** Begins an access of a verb or DMA to a line of a shared region. */
+  readonly accessLine: (device: Device, port: CoherentPort, task: LineTask) => void;
+  /** H-30: a peer's request accesses a page, or needs a line of translations or a context, which a hint may have brought. */
   readonly redeemPage: (
     hints: Hints,
     page: { readonly table: TranslationTable; readonly page: number; readonly now: Time },

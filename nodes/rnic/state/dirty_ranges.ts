@@ -3,6 +3,7 @@
  * pair. Where room runs out, the nearest two ranges become one: to flush a clean line costs time
  * and breaks no promise.
  */
+import { LINE_BYTES } from "../../../fabric/base/cache_line.ts";
 import { LIMITS } from "./limits.ts";
 
 /** Virtual addresses of the programs, multiples of 64. */
@@ -20,8 +21,6 @@ export interface Bytes {
   readonly va: number;
   readonly length: number;
 }
-
-const LINE_BYTES = 64;
 
 export function createDirtyRanges(): DirtyRanges {
   return { spans: [] };

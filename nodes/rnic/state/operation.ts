@@ -1,4 +1,9 @@
-/** The demands of each operation on a responder. */
+/**
+ * The demands of each operation on a responder before and after its effect. The rows, with their effects, are in
+ * `responder/operations.ts`; a request carries its row's facts with it, so that modules on lower floors need not
+ * distinguish operations.
+ */
+import type { LineChange } from "../../../fabric/wire/host_bus/line_change.ts";
 import type { ACCESS } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { Answer, RequestOperation } from "../../../fabric/wire/roce/opcode.ts";
 import type { RocePacket } from "../../../fabric/wire/roce/packet.ts";
@@ -34,9 +39,45 @@ export interface OperationFacts {
   readonly answer: Answer;
   /** The fault that is answered by NAK 0x61. */
   readonly invalid: "the receive" | "the alignment" | "the verification" | undefined;
+  /** What an atomic does to its word. */
+  readonly atomic: AtomicRule | undefined;
+  /** Counter of those that have taken effect, without duplicates. */
   readonly counter: keyof Counters | undefined;
 }
 
+/** Eight bytes of host memory. */
+export interface AtomicWord {
+  readonly address: number;
+  /** As its region is: decides how its new value is written (P-02). */
+  readonly persistent: boolean;
+  /** The host's programs' address. */
+  readonly va: number;
+  /** The peer's address. */
+  readonly remoteVa: number;
+}
+
+/** As the request has them, in host order; of an ATOMIC WRITE, `swapAdd` is its word. */
+export interface AtomicOperands {
+  readonly swapAdd: bigint;
+  readonly compare: bigint;
+}
+
+export interface AtomicTask extends AtomicWord, AtomicOperands {
+  readonly rule: AtomicRule;
+}
+
+export interface AtomicRule {
+  /** It depends on the word's old value, and answers with it; else it is one write. */
+  readonly reads: boolean;
+  /** Whether `compare` is an operand of it. */
+  readonly compares: boolean;
+  /** The word's new value; undefined where it stays. */
+  readonly compute: (operands: AtomicOperands, original: bigint) => bigint | undefined;
+  /** The same on a line of a shared region, done where the line is (decision 15). */
+  readonly change: (task: AtomicTask) => LineChange;
+}
+
+/** ACCESS bits that this request needs; undefined where its demand is unknown. */
 export function needOf(
   { operation, packet }: { readonly operation: OperationFacts; readonly packet: RocePacket },
 ): number | undefined {

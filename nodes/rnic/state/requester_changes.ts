@@ -42,10 +42,10 @@ export function startWork(qp: QueuePair, work: OutstandingWqe): void {
 export function passFrame(qp: QueuePair, work: OutstandingWqe): void {
   const requester = own(qp);
   const index = requester.cursorPacket;
-  const isRead = work.plan.wire === "read-request";
-  const end = psnAdd(work.firstPsn, isRead ? work.packets : index + 1);
+  const isOfAnswer = work.plan.psnsOf === "answer";
+  const end = psnAdd(work.firstPsn, isOfAnswer ? work.packets : index + 1);
   if (psnDistance(requester.issuedEnd, end) > 0) requester.issuedEnd = end;
-  if (isRead || index === work.packets - 1) {
+  if (isOfAnswer || index === work.packets - 1) {
     requester.cursor++;
     requester.cursorPacket = 0;
   } else {

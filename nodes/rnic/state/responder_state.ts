@@ -6,7 +6,7 @@ import type { Time } from "../../../fabric/base/time.ts";
 import type { VerifyLevel, VerifyResult } from "../../../fabric/wire/roce/verify_eth.ts";
 import { createDirtyRanges, type DirtyRanges, type Span } from "./dirty_ranges.ts";
 import { Fifo, type ReadonlyFifo } from "../../../fabric/base/fifo.ts";
-import type { OperationFacts } from "./operation.ts";
+import type { AtomicTask, OperationFacts } from "./operation.ts";
 import { psnAdd } from "./psn.ts";
 import { createLine, type TxOrder } from "./tx_frame.ts";
 import type { MemorySegment, Region } from "./memory.ts";
@@ -189,22 +189,7 @@ export function createResponder(rqPsn: number): Responder {
   };
 }
 
-export interface AtomicWord {
-  readonly address: number;
-  /** Decides how the new value is written (P-02). */
-  readonly persistent: boolean;
-  /** An address of the host's programs. */
-  readonly va: number;
-  readonly remoteVa: number;
-}
-
-export type AtomicOperation =
-  | { readonly kind: "fetch-add"; readonly add: bigint }
-  | { readonly kind: "compare-swap"; readonly compare: bigint; readonly swap: bigint }
-  | { readonly kind: "atomic-write"; readonly data: Uint8Array<ArrayBuffer> };
-
-export type AtomicTask = AtomicWord & AtomicOperation;
-
+/** An atomic that has, or waits for, its word. */
 export interface AtomicTurn {
   readonly qp: QueuePair;
   readonly life: number;

@@ -4,7 +4,7 @@
  */
 import assert from "node:assert/strict";
 import type { Cqe } from "../../../fabric/wire/host_bus/cqe.ts";
-import { compute } from "../responder/atomic.ts";
+import { OPERATIONS } from "../responder/operations.ts";
 import { answerOf } from "./program_play_testing.ts";
 import {
   areaPattern,
@@ -93,10 +93,8 @@ function modelOf({ program }: Run, line: RunLine): LineModel {
           break;
         }
         answer = area.slice(at, at + 8);
-        const task = verb === "fetch-add"
-          ? { kind: verb, address: 0, add: operand }
-          : { kind: verb, address: 0, compare: operand - 1n, swap: operand };
-        const result = compute(task, view.getBigUint64(at, true));
+        const operands = { swapAdd: operand, compare: operand - 1n };
+        const result = OPERATIONS[verb].atomic!.compute(operands, view.getBigUint64(at, true));
         if (result !== undefined) change(i, at, wordOf(result));
         break;
       }

@@ -12,15 +12,13 @@ import {
   hostReceive,
   newHostAgent,
 } from "../../../fabric/coherence/host_agent.ts";
-import { LINE_BYTES } from "../../../fabric/coherence/line_bytes.ts";
+import { BYTE_CONTENTS } from "../../../fabric/coherence/line_bytes.ts";
 import { type LineChange, WHOLE_LINE } from "../../../fabric/wire/host_bus/line_change.ts";
-import type { Answer, LOST } from "../../../fabric/coherence/messages.ts";
+import type { Answer } from "../../../fabric/coherence/access.ts";
+import type { LOST } from "../../../fabric/wire/roce/coherence_messages.ts";
 import { newOutput, type Output } from "../../../fabric/coherence/output.ts";
-import {
-  REGION_LINE_BYTES,
-  REGION_SIZES,
-  type SharedRegion,
-} from "../../../fabric/rack/plan/shared_region.ts";
+import { LINE_BYTES } from "../../../fabric/base/cache_line.ts";
+import { REGION_SIZES, type SharedRegion } from "../../../fabric/rack/plan/shared_region.ts";
 import {
   type FarAnswer,
   type FarOp,
@@ -46,7 +44,7 @@ export function regionPlan(given: Partial<SharedRegion> = {}): SharedRegion {
     far: [{ host: "b", address: 0x0a00_0002, agent: 1 }],
     memory: "dram",
     address: REGION_AT,
-    bytes: REGION_LINES * REGION_LINE_BYTES,
+    bytes: REGION_LINES * LINE_BYTES,
     placement: "remote",
     leasePs: 50 * PS_PER_US,
     leaseMarginPs: 5 * PS_PER_US,
@@ -93,8 +91,8 @@ export class RegionRig {
     const { memory } = this.rig.a.host;
     this.agent = newHostAgent({
       table: HOST_TABLE,
-      contents: LINE_BYTES,
-      initial: (line) => memory.slice(line * REGION_LINE_BYTES, (line + 1) * REGION_LINE_BYTES),
+      contents: BYTE_CONTENTS,
+      initial: (line) => memory.slice(line * LINE_BYTES, (line + 1) * LINE_BYTES),
     });
     this.rig.a.host.hear = (message) => this.#hear(message);
     this.rig.b.host.hear = (message) => {
@@ -132,18 +130,18 @@ export class RegionRig {
       answer({ kind: "coherent", op: "GntE", tag, address, lines });
     } else if (message.op === "RdCur" || message.op === "RdCode") {
       const { tag, address, lines } = message;
-      const data = memory.slice(address, address + lines * REGION_LINE_BYTES);
+      const data = memory.slice(address, address + lines * LINE_BYTES);
       // Lines of the region are the agent's: what looks at the medium finds them there.
-      for (let at = 0; at < data.length; at += REGION_LINE_BYTES) {
-        const kept = this.agent.lines.get((address + at) / REGION_LINE_BYTES)?.memory;
+      for (let at = 0; at < data.length; at += LINE_BYTES) {
+        const kept = this.agent.lines.get((address + at) / LINE_BYTES)?.memory;
         if (kept instanceof Uint8Array) data.set(kept, at);
       }
       answer({ kind: "coherent", op: "DataC", tag, address, state: "I", data });
     } else if (message.op === "WbMtoI" || message.op === "WbMtoE") {
       const { tag, address, data } = message;
       memory.set(data, address);
-      const first = address - address % REGION_LINE_BYTES;
-      const lines = Math.ceil((address + data.length - first) / REGION_LINE_BYTES);
+      const first = address - address % LINE_BYTES;
+      const lines = Math.ceil((address + data.length - first) / LINE_BYTES);
       answer({ kind: "coherent", op: "Cmp", tag, address: first, lines });
     }
   }
@@ -169,7 +167,7 @@ export class RegionRig {
       this.rig.toRnic(this.rig.a, {
         kind: "line",
         op: kind,
-        address: line * REGION_LINE_BYTES,
+        address: line * LINE_BYTES,
         ...(data !== undefined && { data: data as Uint8Array<ArrayBuffer> | typeof LOST }),
       });
     }
@@ -207,7 +205,7 @@ export class RegionRig {
       });
     } else {
       const kind = op === "own" ? "load" : op;
-      const number = this.region.address / REGION_LINE_BYTES + line;
+      const number = this.region.address / LINE_BYTES + line;
       const access: HostAccess = { kind, line: number, change, ticket: tag };
       this.#act((out) => hostAccess(this.agent, access, out));
     }
@@ -240,7 +238,7 @@ export class RegionRig {
 
   /** Home's memory, as the host agent has it. */
   memory(line: number): number | string {
-    const number = this.region.address / REGION_LINE_BYTES + line;
+    const number = this.region.address / LINE_BYTES + line;
     const content = this.agent.lines.get(number)?.memory ?? this.agent.initial(number);
     return content instanceof Uint8Array ? content[0]! : String(content);
   }
@@ -248,11 +246,11 @@ export class RegionRig {
 
 /** A store of one byte. */
 export function byteAt(offset: number, value: number): LineChange {
-  const bytes = new Uint8Array(REGION_LINE_BYTES);
+  const bytes = new Uint8Array(LINE_BYTES);
   bytes[offset] = value;
   return { kind: "write", mask: 1n << BigInt(offset), bytes };
 }
 
 export function wholeLine(value: number): LineChange {
-  return { kind: "write", mask: WHOLE_LINE, bytes: new Uint8Array(REGION_LINE_BYTES).fill(value) };
+  return { kind: "write", mask: WHOLE_LINE, bytes: new Uint8Array(LINE_BYTES).fill(value) };
 }

@@ -1,8 +1,10 @@
-/** Verified writes as a feature of the card: the room that they hold. */
+/** Verified writes as a feature of the card: their ends, and the room that they hold. */
 import type { CardExtension } from "../state/card_extension.ts";
+import { verifiedPersisted, verifiedUnproven } from "./write_verify.ts";
 
 export const VERIFY = {
   isOf: () => true,
+  upcalls: { verifiedPersisted, verifiedUnproven },
   held: ({ queuePairs, verify }) => {
     const { stagedBytes, staged, readBacks, looking, requestsOut } = verify;
     const ofQueuePairs = queuePairs.values().reduce(

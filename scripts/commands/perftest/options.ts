@@ -219,7 +219,6 @@ function checkTogether(
 export function optionsOf(test: PerftestName, flags: PerftestFlags, problems: Problems) {
   const kind = PERFTEST[test];
   const { size, iters, mtu, duration, margin, all } = flags;
-  const isLatency = kind.measures === "latency";
   const connection = flags.connection === undefined
     ? undefined
     : problems.of(() => wordOf("--connection", flags.connection!, kind.connections));
@@ -228,8 +227,9 @@ export function optionsOf(test: PerftestName, flags: PerftestFlags, problems: Pr
   const bytes = size === undefined
     ? undefined
     : problems.of(() => bytesOf("--size", size.replace(/^(\d+)([KM])$/, "$1$2iB"), range));
-  if (kind.verb === "atomic" && (all || (bytes ?? 8) !== 8)) {
-    const found = `${test} has messages of 8 B`;
+  const { onlyBytes } = kind;
+  if (onlyBytes !== undefined && (all || (bytes ?? onlyBytes) !== onlyBytes)) {
+    const found = `${test} has messages of ${onlyBytes} B`;
     problems.add("", { found, expected: "neither --all nor another --size" });
   }
   checkOfTest(test, flags, problems);
@@ -244,12 +244,14 @@ export function optionsOf(test: PerftestName, flags: PerftestFlags, problems: Pr
     text === undefined ? undefined : problems.of(() => secondsOf(option, text));
   const sl = number("--sl", flags.sl, { least: 0, most: 15 });
   if ((sl ?? 0) !== 0) problems.add("--sl", { found: `${sl}`, expected: WHY_NO_SL });
-  const least = isLatency ? 2 : 1;
   return given({
     // As perftest has it: RUN_ALL has its own sizes.
     size: all ? undefined : bytes,
     all,
-    iterations: number("--iters", iters, { least, most: ITERATIONS_MAX }),
+    iterations: number("--iters", iters, {
+      least: kind.iterationsLeast,
+      most: ITERATIONS_MAX,
+    }),
     durationUs: seconds("--duration", duration),
     marginUs: seconds("--margin", margin),
     connection,

@@ -259,7 +259,7 @@ static void waits_client(const char *host)
 	puts("waits: done");
 }
 
-/* What is refused, and what is in the process alone. */
+/* Refusals, and sockets within the process. */
 static void refusals(void)
 {
 	int pair[2];
@@ -334,6 +334,24 @@ static void receive_timeout(const char *host)
 	double from = now_us();
 	CHECK(recv(fd, &byte, 1, 0) == -1 && errno == EAGAIN);
 	CHECK(now_us() - from >= 2000 && now_us() - from < 2100);
+	time.tv_usec = 0;
+	CHECK(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &time, sizeof(time)) == 0);
+	struct sigaction action = { .sa_handler = on_alarm };
+	CHECK(sigaction(SIGALRM, &action, NULL) == 0);
+	alarm(1);
+	CHECK(recv(fd, &byte, 1, 0) == -1 && errno == EINTR && alarms == 1);
+	/* With SA_RESTART the call goes on: the answer comes after two seconds. */
+	action.sa_flags = SA_RESTART;
+	CHECK(sigaction(SIGALRM, &action, NULL) == 0);
+	alarm(1);
+	from = now_us();
+	CHECK(recv(fd, &byte, 1, 0) == 1 && byte == 'l' && alarms == 2);
+	CHECK(now_us() - from > 1.5e6);
+	alarms = 0;
+	FILE *stream = fdopen(dup(fd), "r");
+	char line[16];
+	CHECK(stream && fgets(line, sizeof(line), stream) && !strcmp(line, "ate\n"));
+	CHECK(fclose(stream) == 0);
 	CHECK(dup2(fd, 40) == 40 && close(fd) == 0);
 	/* The connection is still there. */
 	CHECK(write(40, "end", 3) == 3 && close(40) == 0);
@@ -348,6 +366,8 @@ int main(int argc, char **argv)
 		waits_server(listener);
 		int fd = accepted(listener);
 		char bytes[4];
+		sleep(3);
+		CHECK(dprintf(fd, "%s", "late\n") == 5);
 		read_whole(fd, bytes, 3);
 		CHECK(read(fd, bytes, 1) == 0);
 		close(fd);

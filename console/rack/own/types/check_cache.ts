@@ -2,7 +2,7 @@
  * Checks of types that have been made, in the user's cache: by what was checked, and all its files.
  */
 import type { Problem } from "../../../../fabric/rack/plan/problem.ts";
-import { textIfThere, writeWhole } from "../../../base/files.ts";
+import { DamagedFileError, jsonIfThere, textIfThere, writeWhole } from "../../../base/files.ts";
 import { cacheFolder, fromFileUrl, projectFile } from "../../../base/paths.ts";
 import { sha256 } from "../../../base/sha256.ts";
 
@@ -42,8 +42,7 @@ export async function keyOf(
 
 /** Undefined where there is no earlier check, or it is not valid any more. */
 export async function keptCheck(key: string): Promise<Checked | undefined> {
-  const text = textIfThere(pathOf(key));
-  const kept = text === undefined ? undefined : keptIn(text);
+  const kept = keptAt(pathOf(key));
   if (kept === undefined || await contentOf(kept.modules) !== kept.content) return undefined;
   return kept;
 }
@@ -66,14 +65,17 @@ function pathOf(key: string): string {
   return `${cacheFolder("types")}/checked-${key}.json`;
 }
 
-function keptIn(text: string): KeptCheck | undefined {
+/** Undefined for a file that was damaged: the check is made anew. */
+function keptAt(path: string): KeptCheck | undefined {
   try {
-    const { own, problems, modules, content } = JSON.parse(text) as Partial<KeptCheck>;
-    const isWhole = Array.isArray(own) && Array.isArray(problems) && Array.isArray(modules) &&
-      typeof content === "string";
-    return isWhole ? { own, problems, modules, content } as KeptCheck : undefined;
-  } catch {
-    return undefined;
+    return jsonIfThere<KeptCheck>(
+      path,
+      ({ own, problems, modules, content }) =>
+        [own, problems, modules].every(Array.isArray) && typeof content === "string",
+    );
+  } catch (error) {
+    if (error instanceof DamagedFileError) return undefined;
+    throw error;
   }
 }
 

@@ -27,16 +27,17 @@
 #define REGIONS 64
 /* A clock read of the program costs some nanoseconds: a stretch takes a few milliseconds of real time. */
 #define MOST_PS 10000000000ull
-/* Clock reads in turn, each of them a request, before the thread runs ahead. */
+/* Clock reads in turn, each of them a request, before the thread runs ahead; more after short stretches. */
 #define PATIENCE 8
 #define PATIENCE_MOST 65536
+#define SHORT_READS 64
 
 static struct region {
 	const void *owner;
 	uint64_t from, to;
 } regions[REGIONS];
 static bool possible, checked; /* `checked`: all regions are in pages that are rw- */
-static unsigned patience = PATIENCE, clock_requests, uncounted;
+static unsigned patience = PATIENCE, clock_requests, reads, uncounted;
 static bool is_ahead;
 static volatile uint8_t selector; /* of the kernel: 0 lets system calls pass */
 
@@ -133,6 +134,7 @@ static bool begin(void)
 		return false;
 	}
 	is_ahead = true;
+	reads = 0;
 	selector = 1;
 	return true;
 }
@@ -156,10 +158,8 @@ void ahead_note_request(int request)
 bool ahead_may_read_clock(void)
 {
 	if (is_ahead) {
-		if (native.used_ps < MOST_PS)
-			return true;
-		patience = PATIENCE;
-		return false;
+		reads++;
+		return native.used_ps < MOST_PS;
 	}
 	return possible && clock_requests >= patience && begin();
 }
@@ -167,7 +167,9 @@ bool ahead_may_read_clock(void)
 /* The thread is about to see what may have changed: the host catches up with it. */
 static void catch_up(void)
 {
-	if (patience < PATIENCE_MOST)
+	if (reads >= SHORT_READS)
+		patience = PATIENCE;
+	else if (patience < PATIENCE_MOST)
 		patience *= 2;
 	request_begin(REQUEST_clock, ARG_clock_WORDS);
 	request_send();

@@ -176,16 +176,32 @@ EXPORT int listen(int fd, int backlog)
 	return 0;
 }
 
-/* Waits as SO_RCVTIMEO and SO_SNDTIMEO say, and for alarms; false: the time is over. */
-static bool wait_in_time(int fd, struct net_socket *socket, int events)
+/* A call goes on after the handler of an alarm (SA_RESTART). */
+static bool restarts(void)
+{
+	struct sigaction action;
+
+	return LIBC(sigaction)(SIGALRM, NULL, &action) == 0 && action.sa_flags & SA_RESTART;
+}
+
+/*
+ * Before a call that may block: waits as SO_RCVTIMEO and SO_SNDTIMEO say, and for alarms. 0, EAGAIN
+ * when the time is over, or EINTR.
+ */
+static int wait_until_ready(int fd, struct net_socket *socket, int events)
 {
 	int64_t ps = events == POLLOUT ? socket->send_ps : socket->receive_ps;
 	struct pollfd polled = { fd, events, 0 };
 
-	if (ps != NEVER)
-		return wait_for(&polled, 1, ps) > 0;
-	wait_with_alarm(socket->listening ? POLLED_listener : POLLED_socket, socket->handle, events);
-	return true;
+	while (ps != NEVER || native.alarm_ps != NEVER) {
+		int ready = wait_for(&polled, 1, ps);
+		if (ready >= 0)
+			return ready > 0 ? 0 : EAGAIN;
+		/* With a time-out of the socket no call is begun again (signal(7)). */
+		if (errno != EINTR || ps != NEVER || !restarts())
+			return errno;
+	}
+	return 0;
 }
 
 EXPORT int accept4(int fd, struct sockaddr *restrict peer, socklen_t *restrict length, int flags)
@@ -196,12 +212,13 @@ EXPORT int accept4(int fd, struct sockaddr *restrict peer, socklen_t *restrict l
 	if (!socket->listening)
 		return fail(EINVAL);
 	note_tried(fd, POLLIN);
-	if (waits && !wait_in_time(fd, socket, POLLIN))
-		return fail(EAGAIN);
+	int error = waits ? wait_until_ready(fd, socket, POLLIN) : 0;
+	if (error)
+		return fail(error);
 	uint64_t *arg = request_begin(REQUEST_socket_accept, ARG_socket_accept_WORDS);
 	arg[ARG_socket_accept_listener] = socket->handle;
 	arg[ARG_socket_accept_wait] = waits;
-	int error = request_send();
+	error = request_send();
 	if (error)
 		return fail(error);
 	struct net_socket *made = new_socket(socket->family);
@@ -304,12 +321,15 @@ EXPORT int connect(int fd, const struct sockaddr *given, socklen_t length)
 	socket->connecting = !socket->connected;
 	if (socket->connected)
 		return 0;
-	if (!descriptor_waits(fd) || !wait_in_time(fd, socket, POLLOUT))
+	if (!descriptor_waits(fd))
 		return fail(EINPROGRESS);
+	error = wait_until_ready(fd, socket, POLLOUT);
+	if (error)
+		return fail(error == EAGAIN ? EINPROGRESS : error);
 	return go_on_connecting(socket);
 }
 
-/* Whether a call may use the stream; what a connect without waiting has come to is found here. */
+/* The error of a call on the stream; a connect that did not wait is asked for its result here. */
 static int refuse_stream(struct net_socket *socket)
 {
 	uint64_t status[ANSWER_socket_status_WORDS];
@@ -338,10 +358,8 @@ static ssize_t send_bytes(int fd, struct net_socket *socket, const char *bytes, 
 	note_tried(fd, POLLOUT);
 	do {
 		size_t part = length - done < PART_BYTES ? length - done : PART_BYTES;
-		if (waits && !wait_in_time(fd, socket, POLLOUT)) {
-			error = EAGAIN;
+		if (waits && (error = wait_until_ready(fd, socket, POLLOUT)))
 			break;
-		}
 		uint64_t *arg = request_begin(REQUEST_socket_send, ARG_socket_send_WORDS);
 		arg[ARG_socket_send_socket] = socket->handle;
 		arg[ARG_socket_send_wait] = waits;
@@ -374,10 +392,8 @@ static ssize_t receive_bytes(int fd, struct net_socket *socket, char *bytes, siz
 	note_tried(fd, POLLIN);
 	do {
 		size_t part = length - done < PART_BYTES ? length - done : PART_BYTES;
-		if (waits && !wait_in_time(fd, socket, POLLIN)) {
-			error = EAGAIN;
+		if (waits && (error = wait_until_ready(fd, socket, POLLIN)))
 			break;
-		}
 		uint64_t *arg = request_begin(REQUEST_socket_receive, ARG_socket_receive_WORDS);
 		arg[ARG_socket_receive_socket] = socket->handle;
 		arg[ARG_socket_receive_most] = part;
@@ -541,7 +557,7 @@ EXPORT ssize_t writev(int fd, const struct iovec *parts, int count)
 	return send_vector(fd, socket, parts, count, 0);
 }
 
-/* What _FORTIFY_SOURCE calls in their place. */
+/* Those that _FORTIFY_SOURCE calls in their place. */
 _Noreturn void __chk_fail(void);
 
 EXPORT ssize_t __read_chk(int fd, void *bytes, size_t length, size_t room)
@@ -822,4 +838,99 @@ EXPORT ssize_t sendfile(int to, int from, off_t *offset, size_t count)
 	if (descriptor_of(to) || descriptor_of(from))
 		return fail(EINVAL);
 	return LIBC(sendfile)(to, from, offset, count);
+}
+
+EXPORT int sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags)
+{
+	HOST_SOCKET_OR(LIBC(sendmmsg)(fd, messages, count, flags));
+	unsigned done = 0;
+	for (; done < count; done++) {
+		ssize_t sent = sendmsg(fd, &messages[done].msg_hdr, flags);
+		if (sent < 0)
+			break;
+		messages[done].msg_len = sent;
+	}
+	return done > 0 || count == 0 ? (int)done : -1;
+}
+
+EXPORT int recvmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags,
+		    struct timespec *timeout)
+{
+	HOST_SOCKET_OR(LIBC(recvmmsg)(fd, messages, count, flags, timeout));
+	/* The first bytes are enough, as with MSG_WAITFORONE: a stream has no messages. */
+	if (count == 0)
+		return 0;
+	ssize_t got = recvmsg(fd, &messages[0].msg_hdr, flags & ~MSG_WAITFORONE);
+	if (got < 0)
+		return -1;
+	messages[0].msg_len = got;
+	return 1;
+}
+
+/* stdio calls the kernel by itself: a stream of a socket reads and writes by the functions above. */
+static ssize_t cookie_read(void *fd, char *bytes, size_t length)
+{
+	return read((intptr_t)fd, bytes, length);
+}
+
+static ssize_t cookie_write(void *fd, const char *bytes, size_t length)
+{
+	ssize_t written = write((intptr_t)fd, bytes, length);
+	return written < 0 ? 0 : written;
+}
+
+static int cookie_close(void *fd)
+{
+	return close((intptr_t)fd);
+}
+
+EXPORT FILE *fdopen(int fd, const char *mode)
+{
+	if (!socket_of(host_descriptor(fd)))
+		return LIBC(fdopen)(fd, mode);
+	cookie_io_functions_t functions = { cookie_read, cookie_write, NULL, cookie_close };
+	return fopencookie((void *)(intptr_t)fd, mode, functions);
+}
+
+EXPORT int vdprintf(int fd, const char *restrict format, va_list args)
+{
+	char *text;
+
+	if (!socket_of(host_descriptor(fd)))
+		return LIBC(vdprintf)(fd, format, args);
+	int length = vasprintf(&text, format, args);
+	if (length < 0)
+		return -1;
+	int written = write(fd, text, length);
+	int error = errno;
+	free(text);
+	errno = error;
+	return written;
+}
+
+EXPORT int dprintf(int fd, const char *restrict format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	int written = vdprintf(fd, format, args);
+	va_end(args);
+	return written;
+}
+
+EXPORT int __vdprintf_chk(int fd, int flag, const char *restrict format, va_list args)
+{
+	(void)flag;
+	return vdprintf(fd, format, args);
+}
+
+EXPORT int __dprintf_chk(int fd, int flag, const char *restrict format, ...)
+{
+	va_list args;
+
+	(void)flag;
+	va_start(args, format);
+	int written = vdprintf(fd, format, args);
+	va_end(args);
+	return written;
 }

@@ -1,4 +1,4 @@
-/* What net.c (sockets), waits.c (poll and its kin, sleeps), names.c (names of hosts) and rdma_cm.c share. */
+/* The parts that net.c (sockets), waits.c (poll and its kin, sleeps), names.c (names of hosts) and rdma_cm.c share. */
 #pragma once
 #include "rackmesh.h"
 

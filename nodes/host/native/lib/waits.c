@@ -54,7 +54,7 @@ static struct epoll *epoll_of(int fd)
 }
 
 /*
- * What is waited for: rows of the host, each with the place in `fds` that it counts for. A descriptor
+ * The rows of a wait at the host, each with the place in `fds` that it counts for. A descriptor
  * of epoll is its members.
  */
 struct rows {
@@ -89,7 +89,7 @@ static void add_row(struct rows *rows, struct row row)
 	rows->rows[rows->count++] = row;
 }
 
-/* What a descriptor is now that needs no request: a socket that is neither connected nor listens. */
+/* Bits that need no request: of a socket that neither is connected nor listens. */
 static short ready_without_host(const struct descriptor *descriptor, short events)
 {
 	struct data *data = descriptor->data;

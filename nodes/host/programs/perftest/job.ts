@@ -101,11 +101,13 @@ function sizesOf(
     readonly duration: Duration | undefined;
   },
 ): readonly number[] {
-  const { verb, bytes } = PERFTEST[test];
-  const all = isSet(options, "all") && verb !== "atomic";
+  const { bytes, onlyBytes } = PERFTEST[test];
+  const all = isSet(options, "all") && onlyBytes === undefined;
   const most = connection === "UD" ? pathMtu : BYTES_MAX;
   const size = countOption(options, "size", { least: 1, otherwise: Math.min(bytes, most) });
-  if (verb === "atomic" && size !== 8) refuse(`An atomic has 8 B: not ${size}`);
+  if (onlyBytes !== undefined && size !== onlyBytes) {
+    refuse(`An atomic has ${onlyBytes} B: not ${size}`);
+  }
   if (size > most) {
     const why = connection === "UD" ? ", the path MTU, on UD" : "";
     refuse(`size must be at most ${most}${why}: it is ${size}`);
@@ -126,11 +128,13 @@ function queuesOf(
   const kind = PERFTEST[test];
   const isLatency = kind.measures === "latency";
   const qps = within(options, "qps", { most: QPS_MAX, otherwise: 1 });
-  if (isLatency && qps !== 1) refuse(`${test} has one queue pair: not ${qps}`);
+  if (qps > kind.qpsMost) refuse(`${test} has one queue pair: not ${qps}`);
   const bidirectional = isSet(options, "bidirectional");
   if (isLatency && bidirectional) refuse(`${test} is not a bandwidth test: not bidirectional`);
-  const least = isLatency ? 2 : 1;
-  const iterations = countOption(options, "iterations", { least, otherwise: kind.iterations });
+  const iterations = countOption(options, "iterations", {
+    least: kind.iterationsLeast,
+    otherwise: kind.iterations,
+  });
   const bound = duration === undefined ? iterations : Infinity;
   const depth = isLatency
     ? 1

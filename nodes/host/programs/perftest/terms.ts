@@ -32,7 +32,14 @@ export interface PerftestKind {
   readonly depth: number;
   readonly iterations: number;
   readonly connections: readonly ConnectionType[];
+  /** The one size of a message; undefined: any. */
+  readonly onlyBytes: number | undefined;
+  readonly qpsMost: number;
+  readonly iterationsLeast: number;
 }
+
+/** Maximum number of queue pairs of a client (`MAX_QP_NUM`). */
+export const QPS_MAX = 16_384;
 
 const LATENCY = {
   measures: "latency",
@@ -41,6 +48,9 @@ const LATENCY = {
   bytes: 2,
   depth: 1,
   iterations: 1000,
+  onlyBytes: undefined,
+  qpsMost: 1,
+  iterationsLeast: 2,
 } as const;
 const PING_PONG = { ...LATENCY, pingPong: true, inlineBytes: 220 } as const;
 const BANDWIDTH = {
@@ -50,11 +60,20 @@ const BANDWIDTH = {
   bytes: 65_536,
   depth: 128,
   iterations: 1000,
+  onlyBytes: undefined,
+  qpsMost: QPS_MAX,
+  iterationsLeast: 1,
 } as const;
 const WRITE = { title: "RDMA_Write", verb: "write", connections: ["RC", "UC"] } as const;
 const READ = { title: "RDMA_Read", verb: "read", connections: ["RC"] } as const;
 const SEND = { title: "Send", verb: "send", connections: CONNECTIONS } as const;
-const ATOMIC = { title: "Atomic", verb: "atomic", bytes: 8, connections: ["RC"] } as const;
+const ATOMIC = {
+  title: "Atomic",
+  verb: "atomic",
+  bytes: 8,
+  onlyBytes: 8,
+  connections: ["RC"],
+} as const;
 
 export const PERFTEST: Readonly<Record<PerftestName, PerftestKind>> = {
   ib_write_lat: { ...PING_PONG, ...WRITE },
@@ -76,8 +95,7 @@ export const CQ_MODERATION = 100;
  * (`MSG_SIZE_CQ_MOD_LIMIT`).
  */
 export const MODERATED_BYTES_MAX = 8192;
-/** `MAX_QP_NUM`. */
-export const QPS_MAX = 16_384;
+/** Most messages of a test, and most outstanding on a queue pair. */
 export const ITERATIONS_MAX = 10_000_000, DEPTH_MAX = 8192;
 /** perftest's limits, with and without `-a`. */
 export const BYTES_MAX = 8 * 2 ** 20;

@@ -95,9 +95,10 @@ function dataOf(
   return madeUpBytes(bytes, options.name);
 }
 
-function* takeFigures(cpu: Cpu): Steps<{ frames: number; bytes: number }> {
+/** This host's traffic so far, in both directions, in frames and their captured bytes; undefined of a dead card. */
+function* takeFigures(cpu: Cpu): Steps<{ frames: number; bytes: number } | undefined> {
   const reply = yield* cpu.command({ op: "query-statistics" });
-  if (reply.status !== "ok" || reply.op !== "query-statistics") return { frames: 0, bytes: 0 };
+  if (reply.status !== "ok" || reply.op !== "query-statistics") return undefined;
   const { framesIn = 0, framesOut = 0, bytesIn = 0, bytesOut = 0 } = reply.counters;
   return { frames: framesIn + framesOut, bytes: bytesIn + bytesOut };
 }
@@ -142,9 +143,10 @@ export function* put(context: ProgramContext): Steps<void> {
       const before = yield* takeFigures(cpu);
       const run = yield* measured(cpu, transfer(job, paceOf(job)));
       const after = yield* takeFigures(cpu);
-      const wire = { frames: after.frames - before.frames, bytes: after.bytes - before.bytes };
+      const wire = before && after &&
+        { frames: after.frames - before.frames, bytes: after.bytes - before.bytes };
       const stored = run.error === undefined ? yield* store(job) : { error: run.error };
-      return resultOf(job, { ...run, wire, ...stored });
+      return resultOf(job, { ...run, ...(wire && { wire }), ...stored });
     },
   });
 }

@@ -109,7 +109,7 @@ export function reportProgress(put: Put): void {
 
 export function resultOf(
   put: Put,
-  run: Measured & Stored & { readonly wire: { readonly frames: number; readonly bytes: number } },
+  run: Measured & Stored & { readonly wire?: { readonly frames: number; readonly bytes: number } },
 ): Record<string, unknown> {
   const { options, count, data, region, client, requests } = put;
   const size = { messageBytes: options.messageBytes, totalBytes: data.length };
@@ -144,6 +144,6 @@ export function resultOf(
     startPs: run.startPs,
     endPs: run.endPs,
     cpuPs: run.cpuPs,
-    wire: run.wire,
+    ...(run.wire && { wire: run.wire }),
   };
 }

@@ -8,7 +8,12 @@ import type { LineStateRecord } from "../../../../fabric/audit.ts";
 import type { Time } from "../../../../fabric/base/time.ts";
 import type { FarCard } from "../../../../fabric/coherence/far_card.ts";
 import type { HomeCard } from "../../../../fabric/coherence/home_card_state.ts";
-import type { Agent, WireKind, WireMessage } from "../../../../fabric/coherence/messages.ts";
+import type {
+  Agent,
+  Placement,
+  WireKind,
+  WireMessage,
+} from "../../../../fabric/wire/roce/coherence_messages.ts";
 import type { SharedRegion } from "../../../../fabric/rack/plan/shared_region.ts";
 import type { CoherenceClass } from "../../../../fabric/wire/roce/coherence_eth.ts";
 import type { RocePacket } from "../../../../fabric/wire/roce/packet.ts";
@@ -192,4 +197,12 @@ export function countOne(counts: Map<string, number>, kind: string): void {
 export function forgetRequests(far: FarEnd): void {
   far.outbox.clear();
   far.credits = 0;
+}
+
+/**
+ * The first placement of a region's copies (C-04), which both cards know without a message. Decision 17: a fresh region
+ * follows the plain rule, in which a tie goes to `remote`.
+ */
+export function startingPlacement({ placement }: SharedRegion): Placement {
+  return { place: placement === "local" ? "local" : "remote", version: 0 };
 }

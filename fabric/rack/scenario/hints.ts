@@ -1,8 +1,18 @@
+/** `hints` of a host, in a scenario file: its schema, defaults of omitted values, and consistency checks. */
+import type { z } from "zod";
 import { wholeText } from "../../base/whole_number.ts";
 import { listOf } from "../plan/problem.ts";
-import { HINT_BACK_OFFS, HINT_BATCH, HINT_TRANSPORTS, type HintPlan } from "../plan/hint_plan.ts";
+import {
+  HINT_BACK_OFFS,
+  HINT_BATCH,
+  HINT_PLAN,
+  HINT_TRANSPORTS,
+  type HintPlan,
+  refuseEncoding,
+} from "../plan/hint_plan.ts";
 import {
   type HintWork,
+  refuseWork,
   WORK_PIECES,
   WORK_PLACES,
   WORK_PRESET_NAMES,
@@ -11,6 +21,8 @@ import {
 } from "../plan/hint_work.ts";
 import { HINT_ENCODINGS, HINT_KINDS } from "../../wire/roce/hint_eth.ts";
 import { parseDuration } from "../plan/units.ts";
+import type { Report } from "./reading.ts";
+import type { Path } from "./yaml_source.ts";
 import {
   integer,
   leaf,
@@ -119,3 +131,41 @@ export const hintsSchema = switchable({
   quotaPs: ["quotaTime", positiveTime("a time > 0 with its unit, like 10ms")],
   work: ["work", hintWork],
 });
+
+export function hintsOf({ send, ...given }: NonNullable<z.infer<typeof hintsSchema>>): HintPlan {
+  // A flag concerns its own queue pair only.
+  const transport = given.encoding === "flagged" ? "own" : HINT_PLAN.transport;
+  const plan = { ...HINT_PLAN, transport, ...given, ...send };
+  // By default a batch is as long as the look-ahead.
+  const isGiven = given.batch !== undefined || plan.batch === "adaptive";
+  return isGiven ? plan : { ...plan, batch: Math.min(plan.batch as number, plan.depth) };
+}
+
+/** @param host a host's part of the scenario. */
+export function checkHints(
+  { hints, iommu }: { readonly hints?: HintPlan; readonly iommu?: object },
+  path: Path,
+  report: Report,
+): void {
+  if (hints === undefined) return;
+  const { batch, depth, encoding, transport, work } = hints;
+  if (batch !== "adaptive" && batch > depth) {
+    const expected = `at most ${depth}, the depth`;
+    report([...path, "hints", "batch"], { found: String(batch), expected });
+  }
+  if (transport !== "own") {
+    const refused = refuseEncoding(encoding, transport === "carrier" ? transport : "multicast");
+    if (refused !== undefined) {
+      const found = `${transport}, of hints that are ${encoding}`;
+      const expected = `another transport, as ${refused}`;
+      report([...path, "hints", "transport"], { found, expected });
+    }
+  }
+  // [0114]: a piece of the work that cannot be done in the scenario's place.
+  const isInPackets = encoding === "header" || encoding === "payload";
+  const refused = work && refuseWork(work, { hasIommu: iommu !== undefined, isInPackets });
+  if (refused === undefined) return;
+  const { piece, reason } = refused;
+  const found = work![piece] ?? "nothing, so as without it";
+  report([...path, "hints", "work", piece], { found, expected: `another place, as ${reason}` });
+}

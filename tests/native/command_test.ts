@@ -1,0 +1,233 @@
+/** Scenarios with native programs by the command: Debian's binaries, each packing, ends of all kinds. */
+import assert from "node:assert/strict";
+import { afterAll, beforeAll, describe } from "@std/testing/bdd";
+import { nativeMissing } from "../support/native_rack.ts";
+import { CommandRig, type Ended } from "../support/command.ts";
+import { eventually } from "../support/eventually.ts";
+import { processesIn } from "../support/native_processes.ts";
+import { itUnless } from "../support/skipping.ts";
+
+const missing = await nativeMissing() ?? lacks("ibv_rc_pingpong", "ibverbs-utils") ??
+  lacks("ib_write_lat", "perftest");
+const it = itUnless(missing, "tests/native/command_test.ts");
+
+function lacks(program: string, debian: string): string | undefined {
+  const { success } = new Deno.Command("sh", { args: ["-c", `command -v ${program}`] })
+    .outputSync();
+  return success ? undefined : `there is no ${program} (Debian's package ${debian})`;
+}
+
+const SERVER = "{ on: b, native: [ibv_rc_pingpong, -g, '0', -c, -n, '20'] }";
+const CLIENT = "{ on: a, native: [ibv_rc_pingpong, -g, '0', -c, -n, '20', b], at: 1ms }";
+
+function scenario(programs: readonly string[], more = ""): string {
+  return `name: native\nhosts: { a: {}, b: {} }\nprograms:\n` +
+    programs.map((program) => `  - ${program}\n`).join("") + more;
+}
+
+interface Native {
+  readonly node: string;
+  readonly program: string;
+  readonly code: number | null;
+  readonly lines: ReadonlyArray<{ readonly atPs: number; readonly text: string }>;
+}
+
+interface Report {
+  readonly digest: string;
+  readonly directory: string;
+  readonly virtualPs: number;
+  readonly natives: readonly Native[];
+  readonly checks: ReadonlyArray<{ readonly holds: boolean; readonly detail: string }>;
+}
+
+function reportOf({ stdout, stderr }: Ended): Report {
+  assert.ok(stdout.startsWith("{"), stderr);
+  return JSON.parse(stdout);
+}
+
+describe("native programs by the command", () => {
+  let rig: CommandRig;
+  beforeAll(async () => rig = await CommandRig.open());
+  afterAll(async () => {
+    await rig.gone();
+    await rig.close();
+  });
+
+  const run = async (text: string, args: readonly string[], env = {}) => {
+    const path = await rig.file("native.yaml", text);
+    return await rig.run(["run", path, ...args], { env });
+  };
+
+  it("ibv_rc_pingpong comes to one digest and the same lines in each packing, and without leases", async () => {
+    const reports: Report[] = [];
+    const text = scenario([SERVER, CLIENT]);
+    for (const packing of ["all", "machine", "node"]) {
+      reports.push(reportOf(await run(text, ["--pack", packing, "--json"])));
+    }
+    const off = { RACKMESH_LEASE: "off" };
+    reports.push(reportOf(await run(text, ["--pack", "all", "--json"], off)));
+    const [first] = reports;
+    assert.deepEqual(first!.natives.map(({ node, code }) => [node, code]), [["b", 0], ["a", 0]]);
+    assert.ok(first!.natives.every(({ lines }) => lines.some(({ text }) => /20 iters/.test(text))));
+    for (const { digest, virtualPs, natives } of reports) {
+      assert.deepEqual({ digest, virtualPs, natives }, {
+        digest: first!.digest,
+        virtualPs: first!.virtualPs,
+        natives: first!.natives,
+      });
+    }
+    const file = JSON.parse(Deno.readTextFileSync(`${first!.directory}/run.json`));
+    const [[path, sha256]] = Object.entries<string>(file.native.binaries) as [[string, string]];
+    assert.match(path, /\/ibv_rc_pingpong$/);
+    assert.match(sha256, /^[0-9a-f]{64}$/);
+  });
+
+  it("the shipped scenario of ib_write_lat measures one latency, at both ends the same", async () => {
+    const { code, stderr } = await rig.run([
+      "run",
+      "scripts/scenarios/native_write_lat.yaml",
+      "--pack",
+      "all",
+    ]);
+    assert.equal(code, 0, stderr);
+    const rows = stderr.split("\n").filter((line) => /\] +2 +100 /.test(line));
+    const figures = rows.map((row) => row.replace(/^\[.*?\]\s*/, "").split(/\s+/));
+    assert.equal(rows.length, 2, stderr);
+    assert.deepEqual(figures[0], figures[1]);
+    const [, , least, most] = figures[0]!;
+    assert.equal(least, most);
+  });
+
+  it("says what it starts, and with which rights, before it does", async () => {
+    const { stderr } = await run(scenario(["{ on: b, native: [ibv_devinfo] }"]), ["--pack", "all"]);
+    const lines = stderr.split("\n");
+    const notice = lines.findIndex((line) =>
+      line.startsWith("native programs: ibv_devinfo on b, ")
+    );
+    assert.ok(notice >= 0, stderr);
+    assert.match(lines[notice]!, /in bwrap: no network|with your rights, as bwrap/);
+    assert.ok(notice < lines.findIndex((line) => line.startsWith("[b ")), stderr);
+  });
+
+  it("an exit code that is not 0 is a failure, told by the last line", async () => {
+    const { code, stdout } = await run(
+      scenario(["{ on: a, native: [ibv_rc_pingpong, -g, '0', b] }"]),
+      ["--pack", "all"],
+    );
+    assert.equal(code, 1, stdout);
+    assert.match(
+      stdout,
+      /FAIL programs-run-through: native: a: exit code 1: Couldn't connect to b/,
+    );
+    assert.doesNotMatch(stdout, /\.ts:\d+/);
+  });
+
+  for (const packing of ["all", "node"]) {
+    it(`--pack ${packing}: a power failure ends its host's programs, and only a service starts again`, async () => {
+      const path = await rig.file("server.c", WAITS);
+      const program = path.replace(/\.c$/, "");
+      const { success } = new Deno.Command("cc", { args: ["-o", program, path] }).outputSync();
+      assert.ok(success);
+      const text = scenario(
+        [
+          `{ on: b, native: [${program}, once] }`,
+          `{ on: b, native: [${program}, again], restart: true, service: true }`,
+        ],
+        "faults: [{ at: 2ms, kill: b }, { at: 4ms, start: b }]\nuntil: 8ms\n",
+      );
+      const { natives, directory } = reportOf(await run(text, ["--pack", packing, "--json"]));
+      const said = natives.flatMap(({ lines }) => lines.map(({ text }) => text));
+      assert.deepEqual(said.toSorted(), ["begins: again", "begins: again", "begins: once"]);
+      assert.ok(natives.every(({ code }) => code === null));
+      await eventually("no process of it", () => processesIn(directory).length === 0);
+    });
+  }
+
+  it("Ctrl-C leaves no native process behind", async () => {
+    const path = await rig.file(
+      "native.yaml",
+      scenario([SERVER.replace("'20'", "'1000000'"), CLIENT.replace("'20'", "'1000000'")]),
+    );
+    for (const packing of ["all", "node"]) {
+      const command = rig.start(["run", path, "--pack", packing], { detached: true });
+      await eventually(
+        "both programs",
+        () => processesIn(rig.cache, "ibv_rc_pingpong").length >= 2,
+      );
+      command.interrupt();
+      assert.equal((await command.ended).code, 130);
+      await eventually("no native process", () => processesIn(rig.cache).length === 0);
+    }
+  });
+
+  it("the death of the process that a host runs in is the death of its programs", async () => {
+    const path = await rig.file("native.yaml", scenario([SERVER, CLIENT.replace("1ms", "1s")]));
+    const command = rig.start(["up", path]);
+    assert.equal((await command.ended).code, 0);
+    await eventually("the server", () => processesIn(rig.cache, "ibv_rc_pingpong").length >= 1);
+    const { stdout } = await rig.run(["ps", "--json"]);
+    const { pid } = JSON.parse(stdout).processes.find(({ name }: { name: string }) => name === "b");
+    Deno.kill(pid, "SIGKILL");
+    await eventually("no native process", () => processesIn(rig.cache).length === 0);
+    await rig.run(["down", "--all"]);
+  });
+
+  it("what would run a program again is refused, and the console without --allow-native", async () => {
+    const path = await rig.file("native.yaml", scenario([SERVER, CLIENT]));
+    const done = reportOf(await rig.run(["run", path, "--pack", "all", "--json"]));
+    const run = done.directory.replace(/.*\//, "");
+    const faults = await rig.file("faults.jsonl", `{"at":1,"action":"kill","node":"a"}\n`);
+    const refused = [
+      ["explore", path],
+      ["chaos", path, "--rounds", "1"],
+      ["compose", path, "--out", `${rig.cache}/composed`],
+      ["run", path, "--faults", faults],
+      ["checkpoint", "x", "--run", run],
+    ];
+    for (const args of refused) {
+      const { code, stderr } = await rig.run(args);
+      assert.equal(code, 64, `${args.join(" ")}: ${stderr}`);
+      assert.match(stderr, /Program ibv_rc_pingpong on [ab] is a native one: expected none/);
+    }
+    const { code, stderr } = await rig.run(["console", path]);
+    assert.equal(code, 64);
+    assert.match(stderr, /expected a console that was started with --allow-native/);
+  });
+
+  it("a program of one's own in the same process is refused", async () => {
+    await rig.file("own.ts", "export default function* own() {}\n");
+    const text = scenario([SERVER, "{ on: a, program: ./own.ts }"]);
+    const packed = await run(text, ["--pack", "all"]);
+    assert.equal(packed.code, 64);
+    assert.match(
+      packed.stderr,
+      /--pack is all, and native program ibv_rc_pingpong on b in one process/,
+    );
+    const beside = await run(scenario([SERVER, "{ on: b, program: ./own.ts }"]), []);
+    assert.equal(beside.code, 64);
+    assert.match(beside.stderr, /in the process of b: expected hosts of their own/);
+  });
+
+  it("rack new --native writes a program that is built and runs", async () => {
+    const { code, stderr } = await rig.shell(`
+      rack new --native mine && make --quiet -C mine && rack run mine/mine.yaml --pack all
+    `);
+    assert.equal(code, 0, stderr);
+    assert.match(stderr, /server: written by RDMA WRITE/);
+  });
+});
+
+/** Waits for good: in a read of a connection that nobody makes. */
+const WAITS = `
+#include <stdio.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+int main(int argc, char **argv) {
+	struct sockaddr_in address = { .sin_family = AF_INET, .sin_port = htons(argv[argc - 1][0]) };
+	int made = socket(AF_INET, SOCK_STREAM, 0);
+	printf("begins: %s\\n", argv[1]);
+	bind(made, (struct sockaddr *)&address, sizeof address);
+	listen(made, 1);
+	return accept(made, NULL, NULL);
+}
+`;
