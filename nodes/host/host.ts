@@ -114,6 +114,7 @@ export class Host implements Node, Machine<ThreadContext> {
     this.outside = {
       quietUntil: () => this.#quietUntil(),
       acted: () => this.#processor.acted = true,
+      interrupt: (program, error) => this.#processor.throwInto(program, error, this.now),
       foreign: this.memory.foreign,
       peek: (physical, length) => this.memory.peek(physical, length),
     };
