@@ -160,8 +160,19 @@ describe("native programs by the command", () => {
     }
   });
 
+  it("a program that only reads its clock ends with its host's process", async () => {
+    const path = await rig.file("clock.c", READS_CLOCK), program = path.replace(/\.c$/, "");
+    assert.ok(new Deno.Command("cc", { args: ["-o", program, path] }).outputSync().success);
+    const file = await rig.file("native.yaml", scenario([`{ on: b, native: [${program}] }`]));
+    const command = rig.start(["run", file, "--pack", "all"], { detached: true });
+    await eventually("the program", () => processesIn(rig.cache, program).length >= 1);
+    command.interrupt();
+    assert.equal((await command.ended).code, 130);
+    await eventually("no native process", () => processesIn(rig.cache).length === 0);
+  });
+
   it("the death of the process that a host runs in is the death of its programs", async () => {
-    const path = await rig.file("native.yaml", scenario([SERVER, CLIENT.replace("1ms", "1s")]));
+    const path = await rig.file("native.yaml", scenario([SERVER]));
     const command = rig.start(["up", path]);
     assert.equal((await command.ended).code, 0);
     await eventually("the server", () => processesIn(rig.cache, "ibv_rc_pingpong").length >= 1);
@@ -176,13 +187,13 @@ describe("native programs by the command", () => {
     const path = await rig.file("native.yaml", scenario([SERVER, CLIENT]));
     const done = reportOf(await rig.run(["run", path, "--pack", "all", "--json"]));
     const run = done.directory.replace(/.*\//, "");
-    const faults = await rig.file("faults.jsonl", `{"at":1,"action":"kill","node":"a"}\n`);
+    const faults = await rig.file("faults.jsonl", `{"at":1,"action":"kill","nodes":["a"]}\n`);
     const refused = [
       ["explore", path],
       ["chaos", path, "--rounds", "1"],
       ["compose", path, "--out", `${rig.cache}/composed`],
       ["run", path, "--faults", faults],
-      ["checkpoint", "x", "--run", run],
+      ["checkpoint", run, "--at", "1us"],
     ];
     for (const args of refused) {
       const { code, stderr } = await rig.run(args);
@@ -216,6 +227,14 @@ describe("native programs by the command", () => {
     assert.match(stderr, /server: written by RDMA WRITE/);
   });
 });
+
+const READS_CLOCK = `
+#include <time.h>
+int main(void) {
+	for (struct timespec now;;)
+		clock_gettime(CLOCK_MONOTONIC, &now);
+}
+`;
 
 /** Waits for good: in a read of a connection that nobody makes. */
 const WAITS = `

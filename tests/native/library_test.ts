@@ -402,6 +402,28 @@ describe("the library of native programs", () => {
     assert.equal(handled.stdout, "caught\n");
   });
 
+  it("leaves no process behind a host's process that dies", async () => {
+    const file = `${folder}/endless`;
+    Deno.writeTextFileSync(`${file}.c`, `${HEAD}int main(void) { for (;;) time(NULL); }`);
+    compile("-w", "-o", file, `${file}.c`);
+    const directory = `${folder}/orphans`,
+      module = new URL("../../nodes/native_process.ts", import.meta.url);
+    const start = { name: "endless", file, argv: ["endless"], env: {} };
+    const code = `const { createNativePort } = await import(${JSON.stringify(module.href)});
+      createNativePort(${JSON.stringify({ library, directory })}).start(${JSON.stringify(start)});
+      Deno.kill(Deno.pid, "SIGKILL");`;
+    new Deno.Command(Deno.execPath(), { args: ["eval", code] }).outputSync();
+    const left = () =>
+      [...Deno.readDirSync("/proc")].filter(({ name }) => {
+        try {
+          return Deno.readTextFileSync(`/proc/${name}/cmdline`).includes(file);
+        } catch {
+          return false; // it is no process, or it has just ended
+        }
+      });
+    while (left().length > 0) await new Promise((resolve) => setTimeout(resolve, 20));
+  });
+
   it("polls an empty queue within the lease at the same instants as the host", () => {
     const code = `int main(void) {
       struct ibv_context *context = ibv_open_device(ibv_get_device_list(NULL)[0]);

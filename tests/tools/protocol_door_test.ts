@@ -30,7 +30,7 @@ async function documented(): Promise<Documented> {
  */
 const INTERNAL: ReadonlySet<string> = new Set([
   // Behind objects that a program hands on as they are.
-  ...["CmAgent", "CmDevice", "CmChannel", "CmEvent", "HostDevices"],
+  ...["CmAgent", "CmDevice", "CmChannel", "CmEvent", "HostDevices", "Outside"],
   ...["RnicCommand", "RnicReply", "Ended", "Probe", "Rounds", "RocePacket", "Options"],
   // Of shipped programs: what they note.
   ...[

@@ -138,10 +138,13 @@ export class Imc {
   }
 
   #slotOf(offset: number): number {
-    for (let i = 0; i < this.#count; i++) {
-      const slot = (this.#head + i) % this.#capacity;
-      if (this.#offsets[slot] === offset) return slot;
+    // Each line that leaves a cache asks: the ring's two parts, without a division for each place.
+    const offsets = this.#offsets, end = this.#head + this.#count;
+    const wrapped = end - this.#capacity;
+    for (let slot = this.#head; slot < Math.min(end, this.#capacity); slot++) {
+      if (offsets[slot] === offset) return slot;
     }
+    for (let slot = 0; slot < wrapped; slot++) if (offsets[slot] === offset) return slot;
     return -1;
   }
 

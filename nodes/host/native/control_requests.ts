@@ -1,4 +1,5 @@
 /** The control path of a native program: each request of libibverbs on the host's verb of the same name. */
+// deno-lint-ignore-file require-yield -- handlers have one form
 import { failed, verbError } from "../verbs/errors.ts";
 import type { RnicEvent } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { QpAttributes } from "../../../fabric/wire/host_bus/rnic_command.ts";
@@ -45,9 +46,7 @@ const DONE = {};
 const VENDOR_ID = 0x02_0000;
 /** The port of each card, as `query/query_port.ts` has it. */
 const PORT = 1;
-
-// deno-lint-ignore require-yield -- handlers have one form
-function* at_once<T>(answer: T | VerbError): Steps<T | VerbError> {
+function* atOnce<T>(answer: T | VerbError): Steps<T | VerbError> {
   return answer;
 }
 
@@ -55,9 +54,9 @@ function done(answer: VerbError | undefined): Answered<never> | VerbError {
   return answer ?? DONE;
 }
 
-function deviceAt(objects: NativeObjects, place: number): OpenDevice | VerbError {
-  return objects.opened.get(place) ??
-    verbError("ENODEV", `Device ${place} is not opened`);
+function deviceAt(objects: NativeObjects, handle: number): OpenDevice | VerbError {
+  return objects.opened.get(handle) ??
+    verbError("ENODEV", `There is no open device of number ${handle}`);
 }
 
 /** ibv_ah_attr. EINVAL without a global route, or with a GID that is no IPv4 address. */
@@ -150,9 +149,13 @@ export const CONTROL: Handlers<
   | "query_rt_values"
   | "alloc_pd"
   | "dealloc_pd"
+  | "import_pd"
+  | "unimport_pd"
   | "reg_mr"
   | "rereg_mr"
   | "dereg_mr"
+  | "import_mr"
+  | "unimport_mr"
   | "alloc_null_mr"
   | "advise_mr"
   | "alloc_mw"
@@ -178,20 +181,23 @@ export const CONTROL: Handlers<
   | "get_async_event"
   | "ack_async_event"
 > = {
-  *open_device({ device: place }, objects) {
+  *open_device({ place }, objects) {
     const { verbs } = objects.device;
     const listed = verbs.getDeviceList(objects.device)[place];
     if (listed === undefined) return verbError("ENODEV", `There is no device ${place}`);
     const opened = verbs.openDevice(objects.device, listed.name);
     if (failed(opened)) return opened;
-    objects.opened.set(place, opened);
     const attributes = yield* verbs.queryDevice(opened);
     if (failed(attributes)) return attributes;
-    return { words: { guid: attributes.nodeGuid, vectors: attributes.numCompVectors } };
+    const handle = objects.handle(opened);
+    objects.opened.set(handle, opened);
+    return {
+      words: { handle, guid: attributes.nodeGuid, vectors: attributes.numCompVectors },
+    };
   },
 
-  *query_device({ device: place }, objects) {
-    const device = deviceAt(objects, place);
+  *query_device({ device: handle }, objects) {
+    const device = deviceAt(objects, handle);
     if (failed(device)) return device;
     const found = yield* device.verbs.queryDeviceEx(device);
     if (failed(found)) return found;
@@ -239,8 +245,8 @@ export const CONTROL: Handlers<
     };
   },
 
-  *query_port({ device: place, port }, objects) {
-    const device = deviceAt(objects, place);
+  *query_port({ device: handle, port }, objects) {
+    const device = deviceAt(objects, handle);
     if (failed(device)) return device;
     const it = yield* device.verbs.queryPort(device, port);
     if (failed(it)) return it;
@@ -262,8 +268,8 @@ export const CONTROL: Handlers<
     };
   },
 
-  *query_gid({ device: place, port, index }, objects) {
-    const device = deviceAt(objects, place);
+  *query_gid({ device: handle, port, index }, objects) {
+    const device = deviceAt(objects, handle);
     if (failed(device)) return device;
     const it = yield* device.verbs.queryGidEx(device, port, index);
     if (failed(it)) return it;
@@ -278,22 +284,22 @@ export const CONTROL: Handlers<
     };
   },
 
-  *query_pkey({ device: place, port, index }, objects) {
-    const device = deviceAt(objects, place);
+  *query_pkey({ device: handle, port, index }, objects) {
+    const device = deviceAt(objects, handle);
     if (failed(device)) return device;
-    const pkey = yield* at_once(device.verbs.queryPkey(device, port, index));
+    const pkey = yield* atOnce(device.verbs.queryPkey(device, port, index));
     return failed(pkey) ? pkey : { words: { pkey } };
   },
 
-  *query_rt_values({ device: place }, objects) {
-    const device = deviceAt(objects, place);
+  *query_rt_values({ device: handle }, objects) {
+    const device = deviceAt(objects, handle);
     if (failed(device)) return device;
     const it = yield* device.verbs.queryRtValuesEx(device);
     return failed(it) ? it : { words: { raw_clock: it.rawClock } };
   },
 
-  *alloc_pd({ device: place }, objects) {
-    const device = deviceAt(objects, place);
+  *alloc_pd({ device: handle }, objects) {
+    const device = deviceAt(objects, handle);
     if (failed(device)) return device;
     return { words: { handle: objects.handle(device.verbs.allocPd(device)) } };
   },
@@ -304,6 +310,27 @@ export const CONTROL: Handlers<
     const wrong = objects.device.verbs.deallocPd(pd);
     if (wrong === undefined) objects.forget(pd);
     return done(wrong);
+  },
+
+  *import_pd({ device: opened, pd: handle }, objects) {
+    const device = deviceAt(objects, opened);
+    if (failed(device)) return device;
+    const pd = objects.get<Pd>(handle, "protection domain");
+    if (failed(pd)) return pd;
+    // The number comes from the program, and may be that of anything.
+    if (!("handle" in pd) || pd.device.state !== device.state) {
+      return verbError("ENOENT", `The device has no protection domain of number ${handle}`);
+    }
+    const imported = device.verbs.importPd(device, pd.handle);
+    // Always a new object: each import has a handle of its own, and ends with it alone.
+    return failed(imported) ? imported : { words: { handle: objects.handle({ ...imported }) } };
+  },
+
+  *unimport_pd({ pd: handle }, objects) {
+    const pd = objects.get<Pd>(handle, "protection domain");
+    if (failed(pd)) return pd;
+    objects.forget(pd);
+    return DONE;
   },
 
   *reg_mr({ pd: handle, addr, length, iova, access }, objects) {
@@ -353,6 +380,27 @@ export const CONTROL: Handlers<
     const wrong = yield* objects.device.verbs.deregMr(mr);
     if (wrong !== undefined) return wrong;
     objects.unmap(mr);
+    objects.forget(mr);
+    return DONE;
+  },
+
+  *import_mr({ pd: domain, mr: handle }, objects) {
+    const pd = objects.get<Pd>(domain, "protection domain");
+    const mr = objects.get<Mr>(handle, "region");
+    if (failed(pd)) return pd;
+    if (failed(mr)) return mr;
+    if (!("rkey" in mr) || !("length" in mr)) {
+      return verbError("ENOENT", `There is no region of number ${handle}`);
+    }
+    const imported = objects.device.verbs.importMr(pd, mr.lkey);
+    if (failed(imported)) return imported;
+    const { length, lkey, rkey } = imported;
+    return { words: { handle: objects.handle(imported), length, lkey, rkey } };
+  },
+
+  *unimport_mr({ mr: handle }, objects) {
+    const mr = objects.get<Mr>(handle, "region");
+    if (failed(mr)) return mr;
     objects.forget(mr);
     return DONE;
   },
@@ -411,8 +459,8 @@ export const CONTROL: Handlers<
     return done(wrong);
   },
 
-  *create_comp_channel({ device: place }, objects) {
-    const device = deviceAt(objects, place);
+  *create_comp_channel({ device: handle }, objects) {
+    const device = deviceAt(objects, handle);
     if (failed(device)) return device;
     return { words: { handle: objects.handle(device.verbs.createCompChannel(device)) } };
   },
@@ -425,8 +473,8 @@ export const CONTROL: Handlers<
     return done(wrong);
   },
 
-  *create_cq({ device: place, cqe, channel: handle, vector, wc_flags: wcFlags, flags }, objects) {
-    const device = deviceAt(objects, place);
+  *create_cq({ device: opened, cqe, channel: handle, vector, wc_flags: wcFlags, flags }, objects) {
+    const device = deviceAt(objects, opened);
     if (failed(device)) return device;
     const channel = handle === 0 ? undefined : objects.get<CompChannel>(handle, "channel");
     if (channel !== undefined && failed(channel)) return channel;
@@ -629,8 +677,8 @@ export const CONTROL: Handlers<
     return done(yield* objects.device.verbs.detachMcast(qp, group));
   },
 
-  *get_async_event({ device: place, wait }, objects) {
-    const device = deviceAt(objects, place);
+  *get_async_event({ device: handle, wait }, objects) {
+    const device = deviceAt(objects, handle);
     if (failed(device)) return device;
     const { verbs, cpu, state } = device;
     for (;;) {
@@ -646,8 +694,8 @@ export const CONTROL: Handlers<
     }
   },
 
-  *ack_async_event({ device: place, event: handle }, objects) {
-    const device = deviceAt(objects, place);
+  *ack_async_event({ device: opened, event: handle }, objects) {
+    const device = deviceAt(objects, opened);
     if (failed(device)) return device;
     const event = objects.get<RnicEvent>(handle, "event");
     if (failed(event)) return event;

@@ -1,4 +1,5 @@
 /** The data path of a native program: posts, polls, and the events of completion channels. */
+// deno-lint-ignore-file require-yield -- handlers have one form
 import { failed, verbError } from "../verbs/errors.ts";
 import { IBV_SEND_INLINE } from "../verbs/flags.ts";
 import { isThere, takeCompletions } from "../verbs/completion_queue.ts";
@@ -137,7 +138,6 @@ export const DATA: Handlers<
   },
 
   /** Each poll is one: a program may read the clock between two, so none is passed over. */
-  // deno-lint-ignore require-yield -- handlers have one form
   *poll_cq({ cq: handle, most }, objects) {
     const cq = objects.get<Cq>(handle, "completion queue");
     if (failed(cq)) return cq;

@@ -51,7 +51,7 @@ export class NativeObjects implements ForeignMemory {
   readonly process: NativeProcess;
   readonly outside: Outside;
   readonly options: ProgramContext["options"];
-  /** The devices that it has opened, by their place in the list. */
+  /** The devices that it has opened, by their handles. */
   readonly opened = new Map<number, OpenDevice>();
   #watchers = 0;
   readonly #signal: string;
@@ -71,7 +71,7 @@ export class NativeObjects implements ForeignMemory {
     this.sockets = new Sockets({ cpu, device }, {
       cm: this.cm,
       channel: (handle) => this.#byHandle.get(handle) as CompChannel | undefined,
-      device: (place) => this.opened.get(place),
+      device: (handle) => this.opened.get(handle),
     });
     this.process = process;
     this.outside = cpu.outside!;

@@ -161,7 +161,7 @@ export const REQUESTS = {
   /** The program ends with this code; the reply is the last one. */
   exit: { args: ["code"] },
 
-  // Threads (`thread_requests.ts`). One runs at a time; a reply's `address` is the thread's number.
+  // Threads (`threads.ts`). One runs at a time; a reply's `address` is the thread's number.
   thread_create: { args: ["number"] },
   /** Of the caller, and a wake of all that wait for `key`. The last thread of a process gets an answer. */
   thread_exit: { args: ["key"] },
@@ -171,7 +171,11 @@ export const REQUESTS = {
   futex_wait: { args: ["key", "timeoutPs", "cancellable"] },
   futex_wake: { args: ["key", "count"] },
 
-  open_device: { args: ["device"], answer: ["guid", "vectors"] },
+  /**
+   * Opens the device of this place in the list; the rows below name what is open by the `handle`.
+   * Each has its own asynchronous events, also where a device is open twice.
+   */
+  open_device: { args: ["place"], answer: ["handle", "guid", "vectors"] },
   query_device: {
     args: ["device"],
     answer: [
@@ -241,9 +245,14 @@ export const REQUESTS = {
 
   alloc_pd: { args: ["device"], answer: ["handle"] },
   dealloc_pd: { args: ["pd"] },
+  /** Another handle of a domain or of its region, for what another open device makes of them. */
+  import_pd: { args: ["device", "pd"], answer: ["handle"] },
+  unimport_pd: { args: ["pd"] },
   reg_mr: { args: ["pd", "addr", "length", "iova", "access"], answer: ["handle", "lkey", "rkey"] },
   rereg_mr: { args: ["mr", "flags", "pd", "addr", "length", "access"] },
   dereg_mr: { args: ["mr"] },
+  import_mr: { args: ["pd", "mr"], answer: ["handle", "length", "lkey", "rkey"] },
+  unimport_mr: { args: ["mr"] },
   alloc_null_mr: { args: ["pd"], answer: ["handle", "lkey"] },
   advise_mr: { args: ["pd", "advice", "flags"], rows: SGE },
   alloc_mw: { args: ["pd", "type"], answer: ["handle", "rkey"] },
@@ -400,7 +409,7 @@ export const REQUESTS = {
 export type RequestName = keyof typeof REQUESTS;
 
 /** What `poll` waits for. */
-export const POLLED = { socket: 0, listener: 1, channel: 2, async: 3, cm: 4 } as const;
+export const POLLED = { socket: 0, listener: 1, channel: 2, async: 3, cm: 4, futex: 5 } as const;
 
 /** Names in their order: a request's number is its place. */
 export const REQUEST_NAMES = Object.keys(REQUESTS) as readonly RequestName[];

@@ -4,6 +4,7 @@
  * maps: its stores come as requests, as the stores of its core, and the card's writes go there when
  * they are visible.
  */
+// deno-lint-ignore-file require-yield -- handlers have one form
 import { verbError } from "../verbs/errors.ts";
 import { DRAM_PAGE_BYTES, SCM_BASE } from "../memory/address_map.ts";
 import type { VerbError } from "../verbs/objects.ts";
@@ -11,7 +12,7 @@ import type { Handlers } from "./control_requests.ts";
 import type { NativeError, NativeObjects } from "./native_objects.ts";
 
 /** A file: part of SCM, from its first byte. */
-export interface ScmFile {
+interface ScmFile {
   readonly at: number;
   readonly bytes: number;
 }
@@ -20,7 +21,7 @@ export interface ScmFile {
  * The file of a name. Where the scenario names no regions, each name is the whole SCM.
  * @param regions `options.regions` of the program.
  */
-export function scmFile(
+function scmFile(
   name: string,
   { regions, scmBytes }: { readonly regions: unknown; readonly scmBytes: number },
 ): ScmFile | NativeError {

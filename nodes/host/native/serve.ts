@@ -3,6 +3,7 @@
  * runs from a reply to its next request, in no virtual time; a request is the verb that it names, at
  * that verb's cost.
  */
+// deno-lint-ignore-file require-yield -- handlers have one form
 import { NEVER } from "../../../fabric/base/time.ts";
 import type { ProgramPlan } from "../../../fabric/rack/plan/plan.ts";
 import type { Steps } from "../cpu/program.ts";

@@ -21,7 +21,8 @@ export class Cancelled extends Error {
   override readonly name = "Cancelled";
 }
 
-interface Waiter {
+/** Who waits for a wake of a key: in `futex_wait`, or with others in `poll`. */
+export interface Waiter {
   readonly signal: string;
   isWoken: boolean;
 }
@@ -69,29 +70,35 @@ export class Threads {
   /** @returns whether a wake of the key has come in time. */
   *wait(key: number, timeoutPs: Time): Steps<boolean> {
     const cpu = this.#cpu, deadline = timeoutPs === NEVER ? NEVER : cpu.now + timeoutPs;
-    const waiter = { signal: `futex:${cpu.program}/${this.#nextSignal++}`, isWoken: false };
-    const waiters = this.#waiters.get(key) ?? [];
-    this.#waiters.set(key, [...waiters, waiter]);
+    const waiter = this.enter(key);
     try {
       cpu.charge(FUTEX_PS);
       yield* cpu.settle();
       while (!waiter.isWoken && cpu.now < deadline) yield* cpu.waitSignal(waiter.signal, deadline);
     } finally {
-      this.#forget(key, waiter);
+      this.leave(key, waiter);
     }
     return waiter.isWoken;
+  }
+
+  /** A wake of the key is the new waiter's from now on, until it leaves. */
+  enter(key: number): Waiter {
+    const signal = `futex:${this.#cpu.program}/${this.#nextSignal++}`;
+    const waiter = { signal, isWoken: false };
+    this.#waiters.set(key, [...this.#waiters.get(key) ?? [], waiter]);
+    return waiter;
   }
 
   /** Wakes so many, the one that has waited longest first. */
   wake(key: number, count: number): void {
     for (const waiter of (this.#waiters.get(key) ?? []).slice(0, count)) {
-      this.#forget(key, waiter);
+      this.leave(key, waiter);
       waiter.isWoken = true;
       this.#cpu.signal(waiter.signal);
     }
   }
 
-  #forget(key: number, waiter: Waiter): void {
+  leave(key: number, waiter: Waiter): void {
     const left = (this.#waiters.get(key) ?? []).filter((each) => each !== waiter);
     if (left.length > 0) this.#waiters.set(key, left);
     else this.#waiters.delete(key);

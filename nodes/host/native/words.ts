@@ -3,7 +3,7 @@ import { NEVER, type Time } from "../../../fabric/base/time.ts";
 import { HEAD, REPLY, REQUEST_NAMES, REQUESTS, SGE } from "./requests.ts";
 import type { RequestName, RequestRow } from "./requests.ts";
 
-export const WORD_BYTES = 8;
+const WORD_BYTES = 8;
 /** NEVER in a message: the largest number that is a time to C, too. */
 const WORD_NEVER = 2n ** 63n - 1n;
 

@@ -11,6 +11,7 @@
 
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -84,6 +85,15 @@ static _Noreturn void end_at_once(void)
 {
 	syscall(SYS_kill, syscall(SYS_getpid), SIGKILL);
 	_exit(137);
+}
+
+/* A program that answers itself, for as long as its lease goes, does not read what would tell it. */
+void end_without_host(void)
+{
+	struct pollfd fd = { .fd = replies_fd };
+
+	if (syscall(SYS_poll, &fd, 1, 0) == 1 && (fd.revents & POLLHUP))
+		end_at_once();
 }
 
 static void write_whole(const char *bytes, size_t length)

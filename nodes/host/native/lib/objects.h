@@ -10,7 +10,7 @@
 
 struct context {
 	struct verbs_context verbs; /* its end is the ibv_context */
-	unsigned device;
+	unsigned device; /* the host's number of this open device */
 };
 
 struct cq {

@@ -84,8 +84,9 @@ void *libc_function(const char *name);
 /*
  * Descriptors that stand for objects of the host: real numbers (an eventfd that is never ready), so
  * that fcntl's flags, dup's refusal of them and the kernel's limits are the kernel's. `kind` is one
- * of POLLED_*.
+ * of POLLED_*, or what no request waits for: an epoll descriptor, or a device's `cmd_fd`.
  */
+enum { KIND_EPOLL = 100, KIND_COMMAND };
 struct descriptor {
 	bool open;
 	uint8_t kind;
@@ -106,7 +107,9 @@ static inline bool socket_refused(int domain, int protocol)
 }
 
 /* clock.c */
+void end_without_host(void);       /* ends the program where the host's process is gone */
 uint64_t virtual_now_ps(void);     /* reads the clock: costs clockPs */
+void virtual_pass(uint64_t ps);     /* as a clock read of that cost */
 bool use_locally(uint64_t ps);     /* takes so much time without a request, where the lease has it */
 void raise_alarm_if_due(void);
 /*

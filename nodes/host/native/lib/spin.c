@@ -477,6 +477,7 @@ static void on_tick(int number, siginfo_t *info, void *context)
 		timer_rests = true;
 		return;
 	}
+	end_without_host();
 	bool was_ahead = ahead_pause();
 	if (turns != tick_turn) {
 		begin_turn();

@@ -7,7 +7,7 @@
  * Condition variables and barriers are this library's own, in the memory of glibc's.
  */
 #define _GNU_SOURCE
-#include "rackmesh.h"
+#include "net.h"
 
 #include <dlfcn.h>
 #include <limits.h>
@@ -208,6 +208,45 @@ static uint64_t when(clockid_t clock, const struct timespec *time)
 	if (seconds < 0)
 		return 0;
 	return seconds > 1000000 ? (uint64_t)NEVER : seconds * PS_PER_S + time->tv_nsec * PS_PER_NS;
+}
+
+/* Descriptors of the machine that threads share. */
+
+const char descriptors_key;
+
+bool threads_share_descriptors(void)
+{
+	return is_threaded() && threads->next;
+}
+
+void thread_waits_on(const volatile void *key)
+{
+	this_thread->waits_on = key;
+}
+
+/* [choice] A system call that finds nothing takes some 0.2 µs. */
+#define REFUSED_PS 200000
+
+void descriptors_refused(void)
+{
+	if (threads_share_descriptors())
+		virtual_pass(REFUSED_PS);
+}
+
+void descriptors_changed(void)
+{
+	wake(&descriptors_key, UINT_MAX);
+}
+
+void descriptors_await(int fd, int flags)
+{
+	struct pollfd polled = { fd, POLLIN, 0 };
+
+	if (!threads_share_descriptors() || (flags & MSG_DONTWAIT) || !descriptor_waits(fd))
+		return;
+	while (LIBC(poll)(&polled, 1, 0) == 0)
+		if (wait_on(&descriptors_key, NEVER, true) == ECANCELED)
+			end_if_cancelled();
 }
 
 /* Threads. */

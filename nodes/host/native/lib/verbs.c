@@ -132,9 +132,16 @@ EXPORT int ibv_get_device_index(struct ibv_device *device)
 
 EXPORT __be64 ibv_get_device_guid(struct ibv_device *device)
 {
-	if (failed(ASK(open_device, [ARG_open_device_device] = device - devices)))
-		return 0;
-	return htobe64(GOT(open_device, guid));
+	static uint64_t guids[sizeof(devices) / sizeof(devices[0])];
+	size_t place = device - devices;
+
+	/* Opened once for it: an open device stays open at the host. */
+	if (!guids[place]) {
+		if (failed(ASK(open_device, [ARG_open_device_place] = place)))
+			return 0;
+		guids[place] = GOT(open_device, guid);
+	}
+	return htobe64(guids[place]);
 }
 
 static int query_device(unsigned device, struct ibv_device_attr *attr)
@@ -382,21 +389,92 @@ EXPORT int ibv_read_ibdev_sysfs_file(char *text, size_t size, void *device, cons
 
 /* Protection domains, regions. */
 
+struct td {
+	struct ibv_td ibv;
+	unsigned users; /* parent domains */
+};
+
+struct pd {
+	struct ibv_pd ibv;
+	unsigned users; /* parent domains over it */
+	/* A parent domain is the domain that it was made of, under its handle, with a thread's. */
+	struct pd *of;
+	struct td *td;
+};
+
 EXPORT struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
 {
 	if (failed(ASK(alloc_pd, [ARG_alloc_pd_device] = device_of(context))))
 		return NULL;
-	struct ibv_pd *pd = allocate(sizeof(*pd));
-	*pd = (struct ibv_pd){ context, GOT(alloc_pd, handle) };
-	return pd;
+	struct pd *pd = allocate(sizeof(*pd));
+	pd->ibv = (struct ibv_pd){ context, GOT(alloc_pd, handle) };
+	return &pd->ibv;
 }
 
-EXPORT int ibv_dealloc_pd(struct ibv_pd *pd)
+EXPORT int ibv_dealloc_pd(struct ibv_pd *ibv)
 {
-	int error = ASK(dealloc_pd, [ARG_dealloc_pd_pd] = pd->handle);
-	if (!error)
-		free(pd);
-	return failed(error);
+	struct pd *pd = (struct pd *)ibv;
+	int error = 0;
+
+	if (pd->users)
+		error = EBUSY;
+	else if (!pd->of)
+		error = ASK(dealloc_pd, [ARG_dealloc_pd_pd] = ibv->handle);
+	if (error)
+		return failed(error);
+	if (pd->of)
+		pd->of->users--;
+	if (pd->td)
+		pd->td->users--;
+	free(pd);
+	return 0;
+}
+
+/* A promise that one thread uses what is made with it: nothing is locked here anyway. */
+static struct ibv_td *alloc_td(struct ibv_context *context, struct ibv_td_init_attr *init)
+{
+	if (init->comp_mask) {
+		errno = EINVAL;
+		return NULL;
+	}
+	struct td *td = allocate(sizeof(*td));
+	td->ibv.context = context;
+	return &td->ibv;
+}
+
+static int dealloc_td(struct ibv_td *ibv)
+{
+	struct td *td = (struct td *)ibv;
+
+	if (td->users)
+		return failed(EBUSY);
+	free(td);
+	return 0;
+}
+
+/*
+ * Allocators are taken and not called: the queues of a rack's card lie in memory of its host, and
+ * there is nothing that they could allocate in the program's.
+ */
+static struct ibv_pd *alloc_parent_domain(struct ibv_context *context,
+					  struct ibv_parent_domain_init_attr *attr)
+{
+	const uint32_t known = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS |
+			       IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT;
+	struct pd *of = (struct pd *)attr->pd;
+	bool half = attr->comp_mask & IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS &&
+		    (!attr->alloc || !attr->free);
+
+	if (!of || of->of || half || attr->comp_mask & ~known) {
+		errno = EINVAL;
+		return NULL;
+	}
+	struct pd *pd = allocate(sizeof(*pd));
+	*pd = (struct pd){ { context, of->ibv.handle }, 0, of, (struct td *)attr->td };
+	of->users++;
+	if (pd->td)
+		pd->td->users++;
+	return &pd->ibv;
 }
 
 EXPORT struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
@@ -456,6 +534,24 @@ EXPORT int ibv_dereg_mr(struct ibv_mr *mr)
 		free(mr);
 	}
 	return failed(error);
+}
+
+/* Where the region's memory is in the program, its importer has to know, as with libibverbs. */
+EXPORT struct ibv_mr *ibv_import_mr(struct ibv_pd *pd, uint32_t handle)
+{
+	if (failed(ASK(import_mr, [ARG_import_mr_pd] = pd->handle, [ARG_import_mr_mr] = handle)))
+		return NULL;
+	struct ibv_mr *mr = allocate(sizeof(*mr));
+	*mr = (struct ibv_mr){ .context = pd->context, .pd = pd, .length = GOT(import_mr, length),
+			       .handle = GOT(import_mr, handle), .lkey = GOT(import_mr, lkey),
+			       .rkey = GOT(import_mr, rkey) };
+	return mr;
+}
+
+EXPORT void ibv_unimport_mr(struct ibv_mr *mr)
+{
+	ASK(unimport_mr, [ARG_unimport_mr_mr] = mr->handle);
+	free(mr);
 }
 
 static struct ibv_mr *alloc_null_mr(struct ibv_pd *pd)
@@ -549,8 +645,15 @@ EXPORT void ibv_ack_cq_events(struct ibv_cq *cq, unsigned count)
 static struct ibv_cq_ex *create_cq_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr)
 {
 	const uint64_t readable = IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP;
+	const uint32_t known = IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD;
 	struct channel *channel = (struct channel *)attr->channel;
-	int error = attr->comp_mask & ~IBV_CQ_INIT_ATTR_MASK_FLAGS || attr->wc_flags & ~readable ?
+	bool in_domain = attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD;
+	/* As with libibverbs, the domain is a parent domain. */
+	if (in_domain && !(attr->parent_domain && ((struct pd *)attr->parent_domain)->of)) {
+		errno = EINVAL;
+		return NULL;
+	}
+	int error = attr->comp_mask & ~known || attr->wc_flags & ~readable ?
 			    EOPNOTSUPP :
 			    ASK(create_cq, [ARG_create_cq_device] = device_of(context),
 				[ARG_create_cq_cqe] = attr->cqe,
@@ -722,6 +825,20 @@ EXPORT struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_att
 	srq->next = srqs;
 	srqs = srq;
 	return &srq->ibv;
+}
+
+static struct ibv_srq *create_srq_ex(struct ibv_context *context, struct ibv_srq_init_attr_ex *init)
+{
+	const uint32_t known = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD;
+	bool is_basic = !(init->comp_mask & IBV_SRQ_INIT_ATTR_TYPE) || init->srq_type == IBV_SRQT_BASIC;
+
+	(void)context;
+	if (init->comp_mask & ~known || !(init->comp_mask & IBV_SRQ_INIT_ATTR_PD) || !is_basic) {
+		errno = EOPNOTSUPP;
+		return NULL;
+	}
+	/* It begins as the plain one does, by its definition. */
+	return ibv_create_srq(init->pd, (struct ibv_srq_init_attr *)init);
 }
 
 static int get_srq_num(struct ibv_srq *srq, uint32_t *number)
@@ -985,15 +1102,13 @@ EXPORT void ibv_ack_async_event(struct ibv_async_event *event)
 
 /* Devices are opened last: their extensions are the functions above. */
 
-EXPORT struct ibv_context *ibv_open_device(struct ibv_device *device)
+static struct ibv_context *open_device(struct ibv_device *device, int command)
 {
-	unsigned number = device - devices;
-
-	if (failed(ASK(open_device, [ARG_open_device_device] = number)))
+	if (failed(ASK(open_device, [ARG_open_device_place] = device - devices)))
 		return NULL;
 	struct context *opened = allocate(sizeof(*opened));
 	struct ibv_context *context = &opened->verbs.context;
-	opened->device = number;
+	opened->device = GOT(open_device, handle);
 	opened->verbs.sz = sizeof(opened->verbs);
 	opened->verbs.query_port = query_port;
 	opened->verbs.query_device_ex = query_device_ex;
@@ -1002,23 +1117,68 @@ EXPORT struct ibv_context *ibv_open_device(struct ibv_device *device)
 	opened->verbs.alloc_null_mr = alloc_null_mr;
 	opened->verbs.create_cq_ex = create_cq_ex;
 	opened->verbs.create_qp_ex = create_qp_ex;
+	opened->verbs.create_srq_ex = create_srq_ex;
 	opened->verbs.get_srq_num = get_srq_num;
+	opened->verbs.alloc_td = alloc_td;
+	opened->verbs.dealloc_td = dealloc_td;
+	opened->verbs.alloc_parent_domain = alloc_parent_domain;
 	context->device = device;
-	context->cmd_fd = -1;
+	context->cmd_fd = command;
 	context->num_comp_vectors = GOT(open_device, vectors);
 	context->abi_compat = __VERBS_ABI_IS_EXTENDED;
 	pthread_mutex_init(&context->mutex, NULL);
 	post_init_context(&context->ops);
-	context->async_fd = descriptor_open(POLLED_async, number);
+	context->async_fd = descriptor_open(POLLED_async, opened->device);
 	if (context->async_fd >= 0)
 		return context;
 	free(opened);
 	return NULL;
 }
 
+EXPORT struct ibv_context *ibv_open_device(struct ibv_device *device)
+{
+	int command = descriptor_open(KIND_COMMAND, device - devices);
+
+	if (command < 0)
+		return NULL;
+	struct ibv_context *context = open_device(device, command);
+	if (!context)
+		descriptor_close(command);
+	return context;
+}
+
+/* A copy of `cmd_fd` opens its device once more, and is the new context's from now on. */
+EXPORT struct ibv_context *ibv_import_device(int fd)
+{
+	struct descriptor *descriptor = native.active ? descriptor_of(fd) : NULL;
+
+	if (!descriptor || descriptor->kind != KIND_COMMAND) {
+		errno = EINVAL;
+		return NULL;
+	}
+	return open_device(device_at(descriptor->handle), fd);
+}
+
+EXPORT struct ibv_pd *ibv_import_pd(struct ibv_context *context, uint32_t handle)
+{
+	if (failed(ASK(import_pd, [ARG_import_pd_device] = device_of(context),
+		       [ARG_import_pd_pd] = handle)))
+		return NULL;
+	struct pd *pd = allocate(sizeof(*pd));
+	pd->ibv = (struct ibv_pd){ context, GOT(import_pd, handle) };
+	return &pd->ibv;
+}
+
+EXPORT void ibv_unimport_pd(struct ibv_pd *pd)
+{
+	ASK(unimport_pd, [ARG_unimport_pd_pd] = pd->handle);
+	free(pd);
+}
+
 EXPORT int ibv_close_device(struct ibv_context *context)
 {
 	descriptor_close(context->async_fd);
+	descriptor_close(context->cmd_fd);
 	free((char *)context - offsetof(struct context, verbs.context));
 	return 0;
 }
@@ -1083,11 +1243,6 @@ EXPORT int ibv_resolve_eth_l2_from_gid(struct ibv_context *context, struct ibv_a
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 REFUSED(struct ibv_mr *, ibv_reg_dmabuf_mr, struct ibv_pd *pd, uint64_t offset, size_t length,
 	uint64_t iova, int fd, int access)
-REFUSED(struct ibv_context *, ibv_import_device, int fd)
-REFUSED(struct ibv_pd *, ibv_import_pd, struct ibv_context *context, uint32_t handle)
-REFUSED(struct ibv_mr *, ibv_import_mr, struct ibv_pd *pd, uint32_t handle)
 REFUSED(struct ibv_dm *, ibv_import_dm, struct ibv_context *context, uint32_t handle)
 
-EXPORT void ibv_unimport_pd(struct ibv_pd *pd) {}
-EXPORT void ibv_unimport_mr(struct ibv_mr *mr) {}
 EXPORT void ibv_unimport_dm(struct ibv_dm *dm) {}
