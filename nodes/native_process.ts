@@ -41,8 +41,9 @@ class PipedProcess implements NativeProcess, NativeThread {
   readonly #status: Deno.FsFile;
   readonly #outputs: Record<"stdout" | "stderr", { readonly file: Deno.FsFile; read: number }>;
   #buffer = new Uint8Array(PIECE_BYTES);
-  /** Messages that wait for the next resumption. */
-  #pending: Uint8Array[] = [];
+  /** Messages that wait for the next resumption, and their bytes. */
+  #out = new Uint8Array(PIECE_BYTES);
+  #outUsed = 0;
   #code: number | undefined;
 
   constructor({ library, directory, wrap }: NativeOptions, { name, file, argv, env }: NativeStart) {
@@ -96,7 +97,7 @@ class PipedProcess implements NativeProcess, NativeThread {
       const isSent = this.#send({ kind: MESSAGES.read, address: address + at }, undefined, piece);
       const status = isSent ? this.#take(WORD) : undefined;
       // No bytes follow an error.
-      if (status === undefined || viewOf(status).getBigUint64(0, true) !== 0n) return undefined;
+      if (status === undefined || wordOf(viewOf(status)) !== 0) return undefined;
       const found = this.#take(piece);
       if (found === undefined) return undefined;
       bytes.set(found, at);
@@ -107,10 +108,7 @@ class PipedProcess implements NativeProcess, NativeThread {
   write(address: number, bytes: Uint8Array): void {
     for (let at = 0; at < bytes.length; at += PIECE_BYTES) {
       const piece = bytes.subarray(at, at + PIECE_BYTES);
-      this.#pending.push(
-        head({ kind: MESSAGES.write, address: address + at }, piece.length),
-        piece,
-      );
+      this.#put({ kind: MESSAGES.write, address: address + at }, piece.length, piece);
     }
   }
 
@@ -152,11 +150,12 @@ class PipedProcess implements NativeProcess, NativeThread {
   /** @returns whether the program has taken it: false where it has ended. */
   #send(
     message: { readonly kind: number; readonly address: number },
-    bytes?: Uint8Array,
-    length = bytes?.length ?? 0,
+    bytes: Uint8Array = NO_BYTES,
+    length = bytes.length,
   ): boolean {
-    const all = joined([...this.#pending, head(message, length), ...(bytes ? [bytes] : [])]);
-    this.#pending = [];
+    this.#put(message, length, bytes);
+    const all = this.#out.subarray(0, this.#outUsed);
+    this.#outUsed = 0;
     try {
       for (let at = 0; at < all.length;) at += this.#replies.writeSync(all.subarray(at));
       return true;
@@ -166,16 +165,30 @@ class PipedProcess implements NativeProcess, NativeThread {
     }
   }
 
+  /** Appends a message to those that go with the next one that has to. */
+  #put(
+    { kind, address }: { readonly kind: number; readonly address: number },
+    length: number,
+    bytes: Uint8Array,
+  ): void {
+    const from = this.#outUsed, end = from + MESSAGE.length * WORD + bytes.length;
+    if (end > this.#out.length) this.#out = grown(this.#out, end);
+    const view = viewOf(this.#out);
+    putWord(view, from + PLACES.kind, kind);
+    putWord(view, from + PLACES.length, length);
+    putWord(view, from + PLACES.address, address);
+    this.#out.set(bytes, from + MESSAGE.length * WORD);
+    this.#outUsed = end;
+  }
+
   #next(): Uint8Array<ArrayBuffer> | undefined {
     const first = this.#read(this.#buffer);
     if (first === 0) return undefined;
     let have = first;
-    const length = () => Number(viewOf(this.#buffer).getBigUint64(0, true));
+    const length = () => wordOf(viewOf(this.#buffer));
     while (have < WORD || have < length()) {
       if (have >= WORD && length() > this.#buffer.length) {
-        const larger = new Uint8Array(2 ** Math.ceil(Math.log2(length())));
-        larger.set(this.#buffer.subarray(0, have));
-        this.#buffer = larger;
+        this.#buffer = grown(this.#buffer, length());
       }
       const count = this.#read(this.#buffer.subarray(have));
       if (count === 0) return undefined;
@@ -199,14 +212,27 @@ class PipedProcess implements NativeProcess, NativeThread {
   }
 }
 
-function head(
-  { kind, address }: { readonly kind: number; readonly address: number },
-  length: number,
-) {
-  const bytes = new Uint8Array(MESSAGE.length * WORD), view = viewOf(bytes);
-  const values: Record<typeof MESSAGE[number], number> = { kind, length, address };
-  MESSAGE.forEach((name, i) => view.setBigUint64(i * WORD, BigInt(values[name]), true));
-  return bytes;
+/** Where a message's words stand. */
+const PLACES = Object.fromEntries(MESSAGE.map((name, i) => [name, i * WORD])) as Readonly<
+  Record<typeof MESSAGE[number], number>
+>;
+const NO_BYTES = new Uint8Array(0);
+
+/** A word below 2^53. */
+function putWord(view: DataView, at: number, word: number): void {
+  view.setUint32(at, word % 2 ** 32, true);
+  view.setUint32(at + 4, word / 2 ** 32, true);
+}
+
+function wordOf(view: DataView): number {
+  return view.getUint32(4, true) * 2 ** 32 + view.getUint32(0, true);
+}
+
+/** A larger buffer with the same bytes. */
+function grown(buffer: Uint8Array<ArrayBuffer>, least: number): Uint8Array<ArrayBuffer> {
+  const larger = new Uint8Array(2 ** Math.ceil(Math.log2(least)));
+  larger.set(buffer);
+  return larger;
 }
 
 function viewOf({ buffer, byteOffset, byteLength }: Uint8Array): DataView {

@@ -44,6 +44,10 @@ export const COMMAND_FILES: readonly CommandFile[] = [
     load: async () => (await import("./commands/perftest/perftest.ts")).addPerftest,
   },
   { commands: ["fio"], load: async () => (await import("./commands/fio/fio.ts")).addFio },
+  {
+    commands: ["verbs-test"],
+    load: async () => (await import("./commands/verbs_suite.ts")).addVerbsTest,
+  },
   { commands: ["chaos"], load: async () => (await import("./commands/chaos.ts")).addChaos },
   { commands: ["compose"], load: async () => (await import("./commands/compose.ts")).addCompose },
   { commands: ["console"], load: async () => (await import("./commands/console.ts")).addConsole },

@@ -372,6 +372,17 @@ ensure_native() {
   unlock_cache
 }
 
+# rdma-core's own tests and the Python that runs them, for `rack verbs-test`, which reports missing ones.
+ensure_verbs_tests() {
+  [ -f /usr/share/doc/rdma-core/tests/run_tests.py ] &&
+    [ -d /usr/lib/python3/dist-packages/pyverbs ] && return 0
+  have apt-get || return 0
+  lock_cache
+  attempt "installing Debian's packages rdma-core and python3-pyverbs, which have the tests" \
+    apt_install rdma-core python3-pyverbs || say "${tried[-1]}"
+  unlock_cache
+}
+
 # Only tests use these programs; they report missing ones.
 ensure_native_tests() {
   find_program ib_write_lat >/dev/null && find_program ibv_rc_pingpong >/dev/null &&
@@ -386,6 +397,7 @@ ensure_native_tests() {
     }
     unlock_cache
   }
+  ensure_verbs_tests
   ensure_native
 }
 

@@ -2,8 +2,8 @@
 import type { Time } from "../../fabric/base/time.ts";
 import { nativeIn } from "../../fabric/rack/plan/plan.ts";
 import { LOG_TOPIC, type LogLine } from "../../nodes/host/cpu/log_text.ts";
+import type { Prepared } from "../rack/prepare.ts";
 import type { Reported } from "../rack/run_variant.ts";
-import type { Ran } from "./method_report.ts";
 
 /** A native program in one life of its host. Plain data. */
 export interface NativeRow {
@@ -28,7 +28,7 @@ export const NATIVE_NOTE =
 
 /** Those that ended or printed something, by host and begin. */
 export function nativeRows(
-  { label, plan }: Pick<Ran, "label" | "plan">,
+  { label, plan }: Pick<Prepared, "label" | "plan">,
   { finals, record }: Pick<Reported, "finals" | "record">,
 ): NativeRow[] {
   const natives = nativeIn(plan);

@@ -19,6 +19,7 @@ import { measureHints } from "./hints.ts";
 import { measureMessages } from "./messages.ts";
 import { measureGrowth, measureOneProcess } from "./one_process.ts";
 import { measureLine, measurePackets, measureQueuePairs } from "./packets.ts";
+import { measureNative } from "./native.ts";
 import { measureMethods, methodsTable } from "./methods.ts";
 import { logFailureTable, logTable, measureLog, measureLogFailure } from "./replicated_log.ts";
 import { measurePage } from "./console/page.ts";
@@ -79,6 +80,7 @@ async function bench(flags: Flags): Promise<void> {
   if (wanted.has("v")) figures.push(...await measureMainJob({ seed, quick }));
   if (wanted.has("w")) figures.push(...await measureJobs({ seed, quick }));
   if (wanted.has("x")) figures.push(...measureChecks({ seed, quick }));
+  if (wanted.has("y")) figures.push(...await measureNative({ seed, quick }));
   const methods = wanted.has("m") ? measureMethods(seed) : [];
   const verified = wanted.has("m") ? measureVerified(seed) : [];
   const log = wanted.has("l") ? measureLog(seed) : [];

@@ -16,6 +16,7 @@ export const HOST_FLOORS: Floors = [
   ["open_device.ts", "serving.ts", "host_statistics.ts"],
   ["take_back.ts", "take_back_thread.ts", "shutdown.ts"],
   ["program_context.ts"],
+  ["native/"],
   ["calls/"],
   ["own_programs.ts", "host_programs.ts"],
   ["programs/common/", "host.ts"],

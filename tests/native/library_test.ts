@@ -233,6 +233,7 @@ describe("the library of native programs", () => {
     const without = run(code, { serve: writing(), lease: false });
     assert.equal(with_.stdout, without.stdout);
     assert.equal(with_.nowPs, without.nowPs);
+    // deno-lint-ignore no-control-regex -- the bytes that the program prints
     assert.match(without.stdout, /^2500 50000\n\d+ 1500\d\d\n\x02\0\0\0\n$/);
     assert.ok(without.requests.length > 40_000);
     assert.ok(with_.requests.length < 10_000, `${with_.requests.length} requests`);

@@ -55,7 +55,8 @@ export async function runNative(
   const library = await nativeLibrary();
   const directory = await Deno.makeTempDir({ dir: folder, prefix: "run-" });
   const rack = new SimulatedRack(scenario, {
-    native: (host) => createNativePort({ library, directory: `${directory}/${host}` }),
+    native: (host, life) =>
+      createNativePort({ library, directory: `${directory}/${host}.${life}` }),
     change: (plan) => withFiles(plan, env),
   });
   rack.run(until);

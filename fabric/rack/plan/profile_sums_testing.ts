@@ -151,12 +151,16 @@ export function writePs(bytes: number, isInline: boolean, path: Path = "switch")
   ];
 }
 
-/** A READ of DRAM into DRAM, post → CQE taken. */
-export function readPs(bytes: number, path: Path = "direct"): Addends {
+/** A READ of DRAM, or of data that the LLC has, into DRAM, post → CQE taken. */
+export function readPs(
+  bytes: number,
+  path: Path = "direct",
+  placePs: number = host.dmaReadDramPs,
+): Addends {
   return [
     ...post(),
     ...frame("the request", FRAME_OVERHEAD + RETH, path),
-    ["RNIC: read the data", dataReadPs(bytes, host.dmaReadDramPs)],
+    ["RNIC: read the data", dataReadPs(bytes, placePs)],
     ...frame("the response", FRAME_OVERHEAD + AETH + bytes, path),
     ["bus and IIO: the data", onBusPs(bytes) + leaveIio(bytes)],
     ["bus and IIO: the CQE", dmaWritePs(LINE)],
@@ -166,7 +170,7 @@ export function readPs(bytes: number, path: Path = "direct"): Addends {
 
 /**
  * Half of a WRITE ping-pong, as `ib_write_lat` prints it: from the post to where the peer has seen the
- * last byte. The client takes the completion of its own WRITE between two rounds.
+ * last byte. An end takes the completion of its own WRITE while the peer's is under way.
  */
 export function pingPongPs(bytes: number, isInline: boolean): Addends {
   return [
@@ -175,6 +179,5 @@ export function pingPongPs(bytes: number, isInline: boolean): Addends {
     ...frame("the request", FRAME_OVERHEAD + RETH + bytes, "switch"),
     ["bus and IIO: the data", dmaWritePs(bytes)],
     ["core: the load that finds it", host.llcHitPs],
-    ["core: the client's completion, in every other half", lookPs / 2],
   ];
 }

@@ -194,7 +194,7 @@ function checkNativeName(path: Path, run: string, report: Report): void {
 }
 
 /** Without blanks and control characters, by which reports would be misread, and no folder. */
-const NATIVE_NAME = /^[^\s\0-\x1f#]*[^\s\0-\x1f/#]$/;
+const NATIVE_NAME = /^[^\s\p{Cc}#]*[^\s\p{Cc}/#]$/u;
 
 /** Copies on two RNICs of one host are lost with one host. */
 function checkMachine(

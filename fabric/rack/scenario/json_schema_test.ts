@@ -52,6 +52,8 @@ const RIGHT: readonly string[] = [
   withLines("programs: [{ on: [a, b], program: ./mine.ts, anything: [its, own], at: 200us }]"),
   withLines("programs: [{ on: all, run: put, to: next, bytes: 64, idle: 200us, inline: false }]"),
   withLines("programs: [{ on: a, run: log, to: [b], bytes: 4KiB, anew: true }]"),
+  withLines('programs: [{ on: all, native: [./x, "1"], at: 1ms, env: { A: b }, restart: true }]'),
+  withLines("programs: [{ on: b, program: ./x.ts, native: true, env: 3 }]"),
   withLines("faults: [{ at: 40us, kill: b }, { at: 60us, start: b }]"),
   withLines("faults: [{ at: 40us, cut: a-rnic/tor }, { at: 60us, heal: a-rnic/tor }]"),
   withLines('faults: [{ link: a, loss: 1%, from: 10us, until: 2ms, only: "RC ACKNOWLEDGE" }]'),
@@ -66,6 +68,9 @@ const RIGHT: readonly string[] = [
 ];
 
 const WRONG: readonly string[] = [
+  withLines("programs: [{ on: b, native: [ib_write_lat, -x, 1] }]"),
+  withLines("programs: [{ on: b, native: [] }]"),
+  withLines("programs: [{ on: b, native: [x], nic: 2 }]"),
   withLines("fabric: { roce: 1 }"),
   hostWith("{ roce: v3 }"),
   "hosts: { a: {}, b: {} }",

@@ -5,6 +5,36 @@ import { messages, type Refusal, withLines } from "./scenario_testing.ts";
 
 const WRONG: readonly Refusal[] = [
   [
+    "a number without quotes in a native program's command",
+    withLines("programs: [{ on: b, native: [ib_write_lat, -x, 1] }]"),
+    '3: programs[0].native[2]: found 1, expected a text, a number in quotes, like "100"',
+  ],
+  [
+    "a native program without a command",
+    withLines("programs: [{ on: b, native: [] }]"),
+    '3: programs[0].native: found an empty list, expected a list of a program and its arguments, like [ib_write_lat, -x, "1"]',
+  ],
+  [
+    "an option that a native program has not",
+    withLines("programs: [{ on: b, native: [ib_write_lat], nic: 2 }]"),
+    "3: programs[0].nic: found an unknown key, expected on, native, env, at, restart, service, privileged or weight",
+  ],
+  [
+    "a native program by the name of a shipped one",
+    withLines("programs: [{ on: b, native: [put] }]"),
+    `3: programs[0].native[0]: found "put", the name of a shipped program, expected the binary's path`,
+  ],
+  [
+    "a program in TypeScript as a native one",
+    withLines("programs: [{ on: b, native: [./x.ts] }]"),
+    '3: programs[0].native[0]: found "./x.ts", a program in TypeScript, expected a binary, or program: for this one',
+  ],
+  [
+    "the rack's own variable in a native program's environment",
+    withLines("programs: [{ on: b, native: [x], env: { LD_PRELOAD: y } }]"),
+    `3: programs[0].env.LD_PRELOAD: found "y", expected another variable, as this one is the rack's own`,
+  ],
+  [
     "an unknown host to run on",
     withLines("programs: [{ on: c, run: put, to: b }]"),
     '3: programs[0].on: found "c", expected a host of this rack (a or b)',
@@ -97,7 +127,7 @@ const WRONG: readonly Refusal[] = [
   [
     "no program",
     withLines("programs: [{ on: a, programm: ./mine.ts }]"),
-    "3: programs[0].run: found nothing, expected a shipped program's name, or in its place program: with the path of your own",
+    "3: programs[0].run: found nothing, expected a shipped program's name, or in its place program: with the path of your own, or native: with a command",
   ],
   [
     "a missing option",

@@ -470,8 +470,7 @@ const argument = leaf(
   { type: "string" },
   (value) => typeof value === "string" && !value.includes("\0") ? value : undefined,
 );
-export const NATIVE_EXPECTED =
-  'a list of a program and its arguments, like [ib_write_lat, -x, "1"]';
+const NATIVE_EXPECTED = 'a list of a program and its arguments, like [ib_write_lat, -x, "1"]';
 
 /** The names that are the rack's own: what is preloaded, and the pipes of a program. */
 const RESERVED_VARIABLE = /^(LD_PRELOAD|LD_AUDIT|RACKMESH_.*)$/;

@@ -15,8 +15,10 @@ import { type Operand, WQE_OPCODES, type WqeOpcode } from "./wqe_opcode.ts";
 export const WQE_UNIT_BYTES = 64;
 /** 1024 B (mlx5: max_wqe_sz_sq): {@link MAX_SGE} elements behind all segments fit. */
 export const MAX_WQE_UNITS = 16;
-/** CALIBRATION */
+/** CALIBRATION: what shipped programs send inline: an RDMA WRITE of so much fills the longest WQE of BlueFlame. */
 export const MAX_INLINE_BYTES = 220;
+/** CALIBRATION: the limit of a queue pair. A SEND's WQE has no remote address: perftest sends 16 B more inline. */
+export const MAX_INLINE_DATA = MAX_INLINE_BYTES + 16;
 /** max_sge of ConnectX-4 and later. */
 export const MAX_SGE = 30;
 /** H-01: of one work request. */

@@ -37,6 +37,14 @@ export class ForeignPages {
     this.#pages.delete(frame / DRAM_PAGE_BYTES);
   }
 
+  /** Whether the content of a byte is a process's. */
+  has(physical: number): boolean {
+    const page = this.#pages.size === 0
+      ? undefined
+      : this.#pages.get(Math.floor(physical / DRAM_PAGE_BYTES));
+    return page !== undefined && page.isMirror !== true;
+  }
+
   /** Replaces the bytes that lie in foreign pages; those that their process has no more read 0. */
   read(physical: number, target: Uint8Array): void {
     this.#each(physical, target, ({ memory, address, isMirror }, part) => {

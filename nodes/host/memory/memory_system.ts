@@ -51,6 +51,7 @@ export class MemorySystem {
   readonly #combiningSurvives: boolean;
   readonly #postedSurvives: boolean;
   readonly #line = new Uint8Array(LINE_BYTES);
+  readonly #found = new Uint8Array(LINE_BYTES);
 
   constructor(plan: HostPlan, image?: ImageReader, options: MemoryOptions = {}) {
     this.#plan = plan;
@@ -269,8 +270,22 @@ export class MemorySystem {
   }
 
   dmaReadPlace(address: number, noSnoop: boolean): "llc" | Memory {
+    if (this.foreign.has(address)) this.#seeStores(address);
     if (!noSnoop && this.llc.find(this.physical.lineOf(address)) >= 0) return "llc";
     return address >= SCM_BASE ? "scm" : "dram";
+  }
+
+  /**
+   * A native program's stores are unseen. Where a line of its memory has other bytes than this host
+   * knows, the program has stored them since the line was looked at: they are in the caches, as a core's.
+   */
+  #seeStores(address: number): void {
+    const at = address - address % LINE_BYTES, known = this.#line, found = this.#found;
+    this.physical.read(at, known);
+    overlayDirty(this.llc, this.#rangeOf(at), known);
+    found.set(known);
+    this.foreign.read(at, found);
+    if (found.some((byte, i) => byte !== known[i])) this.#writeCache(at, copyOf(found), "core");
   }
 
   /**

@@ -229,6 +229,29 @@ describe("MemorySystem", () => {
     ]);
   });
 
+  it("finds a native program's stores, which it does not see, in the caches at the next DMA read", () => {
+    const memory = small(), process = new Uint8Array(4096);
+    memory.foreign.map(0, {
+      read: (address, length) => process.slice(address, address + length),
+      write: (address, bytes) => process.set(bytes, address),
+      isWatched: false,
+    }, 0);
+    assert.equal(memory.dmaReadPlace(64, false), "dram", "nothing was stored");
+    process[130] = 1;
+    assert.equal(memory.dmaReadPlace(64, false), "dram", "another line");
+    assert.equal(memory.dmaReadPlace(128, false), "llc");
+    assert.equal(memory.dmaReadPlace(130, false), "llc");
+    memory.writeThrough(128, pattern(64));
+    assert.equal(
+      memory.dmaReadPlace(128, false),
+      "dram",
+      "the card has written it past the caches",
+    );
+    process[191] = 1;
+    assert.equal(memory.dmaReadPlace(128, false), "llc");
+    assert.equal(memory.dmaRead(128, { length: 64, noSnoop: false })[63], 1);
+  });
+
   it("load costs a full latency for the first line and an overlapped one for the others", () => {
     const memory = small();
     const { scmLoadPs, dramLoadPs, llcHitPs } = RIG_TIMING;

@@ -44,6 +44,11 @@ export type Handlers<Names extends RequestName> = { readonly [Name in Names]: Ha
 const DONE = {};
 /** The OUI of the cards' MACs, which are locally administered. */
 const VENDOR_ID = 0x02_0000;
+/**
+ * perftest knows a card by its part alone: of a ConnectX-5, which the model of the card follows, it sends small
+ * messages of latency tests inline, and takes `-I`.
+ */
+const PART_ID = 4119;
 /** The port of each card, as `query/query_port.ts` has it. */
 const PORT = 1;
 function* atOnce<T>(answer: T | VerbError): Steps<T | VerbError> {
@@ -209,7 +214,7 @@ export const CONTROL: Handlers<
         max_mr_size: it.maxMrSize,
         page_size_cap: 0xffff_f000,
         vendor_id: VENDOR_ID,
-        vendor_part_id: 1,
+        vendor_part_id: PART_ID,
         max_qp: it.maxQp,
         max_qp_wr: it.maxQpWr,
         device_cap_flags: it.deviceCapFlags,

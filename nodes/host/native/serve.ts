@@ -6,6 +6,7 @@
 // deno-lint-ignore-file require-yield -- handlers have one form
 import { NEVER } from "../../../fabric/base/time.ts";
 import type { ProgramPlan } from "../../../fabric/rack/plan/plan.ts";
+import { NEVER } from "../../../fabric/base/time.ts";
 import type { Steps } from "../cpu/program.ts";
 import type { Program, ProgramContext } from "../program_context.ts";
 import { ProgramError } from "../verbs/errors.ts";
@@ -155,13 +156,13 @@ class Serving {
     const isError = "errno" in answered;
     if (isError) this.#note(name, answered);
     if (isLook && (isError || (answered.rows?.length ?? 0) > 0)) this.#acts(request);
-    const quietUntil = cpu.outside!.quietUntil();
+    const quietUntil = name === "poll_cq" ? cpu.outside!.quietUntil() : NEVER;
     yield* cpu.settle();
     const head = {
       error: isError ? ERRNO[answered.errno] : 0,
       nowPs: cpu.now,
       // An entry that was written while an empty queue was polled is missed by no local poll.
-      leasePs: name === "poll_cq" && quietUntil <= cpu.now ? cpu.now : cpu.outside!.quietUntil(),
+      leasePs: quietUntil <= cpu.now ? cpu.now : cpu.outside!.quietUntil(),
     };
     const bad = isError && "bad" in answered ? { words: { bad: answered.bad as number } } : {};
     return encodeReply(name, head, (isError ? bad : answered) as Answered<RequestName>);
@@ -264,7 +265,7 @@ const TIME: Handlers<"hello" | "clock" | "sleep" | "spin" | "stuck" | "exit"> = 
     return {};
   },
 
-  *stuck({ instruction }, objects, request) {
+  *stuck({ instruction }, _, request) {
     const where = new TextDecoder().decode(request.bytes("stuck"));
     const seconds = STUCK_US / 1e6;
     throw new ProgramError(

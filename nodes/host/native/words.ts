@@ -48,6 +48,10 @@ export interface Answered<Name extends RequestName> {
   readonly bytes?: Uint8Array;
 }
 
+const HEAD_PLACES = Object.fromEntries(HEAD.map((name, place) => [name, place])) as Readonly<
+  Record<typeof HEAD[number], number>
+>;
+
 /** A decoded request: a view that is valid until the thread is resumed. */
 export class Request {
   readonly #view: DataView<ArrayBuffer>;
@@ -57,7 +61,7 @@ export class Request {
   }
 
   head(name: typeof HEAD[number]): number {
-    return Number(this.#word(HEAD.indexOf(name)));
+    return Number(this.#word(HEAD_PLACES[name]));
   }
 
   /** Undefined for a number that the table does not have. */
@@ -150,8 +154,14 @@ export function encodeReply<Name extends RequestName>(
   const view = new DataView(reply.buffer);
   let at = 0;
   const put = (value: number | bigint) => {
-    const word = value === NEVER ? WORD_NEVER : BigInt(value);
-    view.setBigUint64(at, BigInt.asUintN(64, word), true);
+    // A bigint for each word is a third of the time of an answer to a poll.
+    if (typeof value === "number" && value >= 0 && value <= Number.MAX_SAFE_INTEGER) {
+      view.setUint32(at, value % 2 ** 32, true);
+      view.setUint32(at + 4, value / 2 ** 32, true);
+    } else {
+      const word = value === NEVER ? WORD_NEVER : BigInt(value);
+      view.setBigUint64(at, BigInt.asUintN(64, word), true);
+    }
     at += WORD_BYTES;
   };
   for (const each of REPLY) put(head[each]);

@@ -1,6 +1,6 @@
 /** Sizes that calls accept, for verbs, checks of arguments and `queryDevice`. */
 import { QP_WEIGHT_MAX } from "../../../fabric/wire/host_bus/rnic_command.ts";
-import { MAX_INLINE_BYTES, MAX_OBJECTS, MAX_SGE } from "../../../fabric/wire/host_bus/wqe.ts";
+import { MAX_INLINE_DATA, MAX_OBJECTS, MAX_SGE } from "../../../fabric/wire/host_bus/wqe.ts";
 import { isWhole, type WholeRange, wholeText } from "../../../fabric/base/whole_number.ts";
 import { verbError } from "./errors.ts";
 import type { VerbError } from "./objects.ts";
@@ -23,7 +23,7 @@ export const LIMITS = {
   receives: { name: "a number of receives", least: 1, most: 2 ** 15 - 1 },
   elements: { name: "a number of elements (sge)", least: 0, most: MAX_SGE },
   sharedElements: { name: "a number of elements (sge)", least: 1, most: MAX_SGE },
-  inlineBytes: { name: "a length in bytes", least: 0, most: MAX_INLINE_BYTES },
+  inlineBytes: { name: "a length in bytes", least: 0, most: MAX_INLINE_DATA },
   objects: { name: "a number of objects", least: 0, most: MAX_OBJECTS },
   weight: { name: "a weight", least: 1, most: QP_WEIGHT_MAX },
   vector: { name: "a vector's index", least: 0, most: COMP_VECTORS - 1 },

@@ -120,7 +120,7 @@ static int post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv
  */
 static int poll(struct cq *cq, int most)
 {
-	if (cq->empty == native.epoch && use_locally(native.poll_ps))
+	if (cq->empty == native.epoch && native.local_polls && use_locally(native.poll_ps))
 		return 0;
 	int error = ASK(poll_cq, [ARG_poll_cq_cq] = cq->ex.handle, [ARG_poll_cq_most] = most);
 	if (error)

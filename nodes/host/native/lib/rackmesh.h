@@ -26,6 +26,7 @@ struct native {
 	bool active;           /* false in a program that the rack did not start, and in a fork's child */
 	bool forked;           /* in that child: its verbs answer ENODEV */
 	bool lease;            /* RACKMESH_LEASE=off makes each poll and each clock read a request */
+	bool local_polls;      /* RACKMESH_LEASE=clock makes each poll one, and no clock read in the lease */
 	uint64_t pid;          /* virtual */
 	uint64_t clock_ps;     /* cost of a clock read, of rdtsc, of a poll of an empty queue */
 	uint64_t tsc_ps;

@@ -477,8 +477,9 @@ static void on_tick(int number, siginfo_t *info, void *context)
 		timer_rests = true;
 		return;
 	}
-	end_without_host();
 	bool was_ahead = ahead_pause();
+	/* Its system call would be trapped, and the host asked in the middle of a clock read. */
+	end_without_host();
 	if (turns != tick_turn) {
 		begin_turn();
 	} else if (real_us() - turn_began_us > native.stuck_us) {

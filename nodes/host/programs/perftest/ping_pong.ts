@@ -1,6 +1,7 @@
 /**
- * Both ends of a ping-pong run one loop; the client sends first. A WRITE is detected by its last
- * byte, as in perftest: its bytes become visible in order.
+ * Both ends of a ping-pong run one loop; the client sends first, and each end polls its send's
+ * completion before the peer's message, as in perftest. A WRITE is detected by its last byte, as
+ * there, too: its bytes become visible in order.
  */
 import { PS_PER_US, type Time } from "../../../../fabric/base/time.ts";
 import { type Connection, disconnecting, isDisconnected } from "../../cm/connection.ts";
@@ -51,8 +52,8 @@ export function* runLatency(
   for (let i = 1; goesOn(i); i++) {
     if (role === "server") yield* receive(end, i);
     yield* send(end, i);
-    if (role === "client" && pingPong) yield* receive(end, i);
     yield* takeOne(end, end.sendCq);
+    if (role === "client" && pingPong) yield* receive(end, i);
     sampling?.finished(cpu.now);
   }
   return sampling && samplesOf(sampling);
@@ -74,9 +75,11 @@ function* send(end: LatencyEnd, i: number): Steps<void> {
 }
 
 function* receive(end: LatencyEnd, i: number): Steps<void> {
-  const { qp, recvCq, buffer, bytes, idlePs } = end;
+  const { qp, recvCq, buffer, bytes, idlePs, duration, iterations, rxDepth } = end;
   if (PERFTEST[end.test].verb === "send") {
     const { wrId } = yield* takeOne(end, recvCq);
+    // Like perftest, which replenishes only the receives that are still to come.
+    if (duration === undefined && i + rxDepth > iterations) return;
     must(yield* postRecv(qp, { wrId, sges: [receivePlace(buffer, 0, end)] }));
     return;
   }

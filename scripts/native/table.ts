@@ -1,0 +1,215 @@
+/**
+ * `deno task native-table`: runs programs of Debian on an emulated rack, each of them three times and
+ * once more with a smaller lease, and compares output, ends and digests. `--write` puts the table into
+ * `scripts/scenarios/NATIVE.md`, `--only WORDS` runs rows that have them, `--runs 1` runs each once with
+ * a lease. Exit code 1 where a row differs from itself, or ends otherwise than it should.
+ */
+import { projectFile } from "../../console/base/paths.ts";
+import { PS_PER_MS } from "../../fabric/base/time.ts";
+import {
+  differenceOf,
+  type Lease,
+  type NativeJob,
+  pathOf,
+  runNative,
+  scenarioOf,
+  versionOf,
+} from "./runs.ts";
+
+export interface TableRow extends NativeJob {
+  /** It would take hours with a smaller lease. */
+  readonly hasLeaseAlone?: true;
+  /** Why its exit codes are not 0, and which they are. */
+  readonly ends?: { readonly codes: readonly number[]; readonly why: string };
+}
+
+const words = (text: string): string[] => text === "" ? [] : text.split(" ");
+
+function perftest(binary: string, options: string, more: Partial<TableRow> = {}): TableRow {
+  return { binary, packaged: "perftest", options: words(options), client: ["b"], ...more };
+}
+
+function utility(binary: string, options = "", more: Partial<TableRow> = {}): TableRow {
+  return { binary, packaged: "ibverbs-utils", options: words(options), ...more };
+}
+
+/** A card that raises no event for completions that are there when a queue is armed. */
+const ARM_NEXT = { rack: "defaults: { queues: { arm: next } }" } as const;
+/** A test by time lasts a second at least: 33 million polls, of which few are requests. */
+const SLOW = { rack: "fabric: { rate: 200Mbps }", hasLeaseAlone: true } as const;
+const BOTH = { client: ["b"] } as const, ONE = { client: ["b"], isOneHost: true } as const;
+
+/** The rows of the table: all `ibv_*` utilities, all of perftest's tests of libibverbs. */
+export const ROWS: readonly TableRow[] = [
+  utility("ibv_devices"),
+  utility("ibv_devinfo", "-v"),
+  utility("ibv_asyncwatch", "", {
+    ends: { codes: [], why: "waits for events of the device without end" },
+  }),
+  ...["rc", "uc", "ud", "srq"].map((type) => utility(`ibv_${type}_pingpong`, "-g 0 -n 200", BOTH)),
+  ...["rc", "uc", "ud", "srq"].map((type) =>
+    utility(`ibv_${type}_pingpong`, "-g 0 -n 200 -e", BOTH)
+  ),
+  utility("ibv_rc_pingpong", "-g 0 -n 200 -c", BOTH),
+  utility("ibv_rc_pingpong", "-g 0 -n 200 -t", BOTH),
+  utility("ibv_rc_pingpong", "-g 0 -n 200 -N", BOTH),
+  utility("ibv_rc_pingpong", "-g 0 -s 1048576 -n 20 -m 4096", BOTH),
+  utility("ibv_rc_pingpong", "-g 0 -n 200", ONE),
+  utility("ibv_xsrq_pingpong", "-g 0", {
+    client: ["-c", "1", "b"],
+    ends: { codes: [1, 1], why: "XRC, which the emulated card has not" },
+  }),
+  ...["write", "read", "send", "atomic"].map((verb) => perftest(`ib_${verb}_lat`, "-n 200")),
+  perftest("ib_write_lat", "-n 200 -c UC"),
+  perftest("ib_send_lat", "-n 200 -c UC"),
+  perftest("ib_send_lat", "-n 200 -c UD"),
+  perftest("ib_write_lat", "-n 200 -I 64 -s 64"),
+  perftest("ib_send_lat", "-n 200 -I 0 -s 64"),
+  ...["send", "read", "atomic"].map((verb) => perftest(`ib_${verb}_lat`, "-n 200 -e", ARM_NEXT)),
+  perftest("ib_read_lat", "-n 200 -e", {
+    ends: { codes: [17, 1], why: "arms with an unread completion: see below" },
+  }),
+  perftest("ib_atomic_lat", "-n 200 -A CMP_AND_SWAP"),
+  perftest("ib_write_lat", "-n 200", ONE),
+  ...["write", "read", "send"].map((verb) => perftest(`ib_${verb}_bw`, "-n 60")),
+  perftest("ib_atomic_bw", "-n 300"),
+  perftest("ib_write_bw", "-n 60 -c UC"),
+  perftest("ib_send_bw", "-n 60 -c UC"),
+  perftest("ib_send_bw", "-n 300 -c UD"),
+  ...["write", "read", "send"].map((verb) => perftest(`ib_${verb}_bw`, "-n 40 -b")),
+  perftest("ib_atomic_bw", "-n 300 -b"),
+  perftest("ib_send_bw", "-n 300 -c UD -b"),
+  ...["write", "read", "send"].map((verb) => perftest(`ib_${verb}_bw`, "-n 20 -q 4")),
+  perftest("ib_atomic_bw", "-n 100 -q 4"),
+  perftest("ib_write_bw", "-n 300 -s 64 -I 64"),
+  perftest("ib_write_bw", "-n 304 -s 64 -l 8"),
+  perftest("ib_write_bw", "-n 300 -s 64 -Q 1"),
+  ...["read", "send"].map((verb) => perftest(`ib_${verb}_bw`, "-n 60 -e")),
+  perftest("ib_write_bw", "-n 60 -e", {
+    ends: { codes: [1, 1], why: "perftest has no events for WRITE" },
+  }),
+  perftest("ib_write_bw", "-D 1 -f 0 -s 4096", SLOW),
+  perftest("ib_send_bw", "-n 60 --use-srq -q 2"),
+  perftest("ib_write_bw", "-n 60", ONE),
+  ...["write", "read", "send"].map((verb) => perftest(`ib_${verb}_lat`, "-n 5 -a")),
+  ...["write", "read", "send"].map((verb) => perftest(`ib_${verb}_bw`, "-n 5 -a")),
+];
+
+/** What a row has shown. */
+interface Shown {
+  readonly cells: readonly string[];
+  /** What differs, and how it has ended where it should not. */
+  readonly wrong: readonly string[];
+  readonly isGood: boolean;
+}
+
+const RUNS = 3;
+/** One that ends by no means itself is looked at so long, in virtual time. */
+const ENDLESS_MS = 50;
+
+/**
+ * perftest measures its time stamp counter for 219 ms, once or twice, by 20 ns: as requests, these clock reads
+ * would take an hour.
+ */
+function smallerLease({ packaged }: TableRow): Lease {
+  return packaged === "perftest" ? "clock" : "off";
+}
+
+/** Runs a row. @param runs how often, with the same lease. */
+export async function show(row: TableRow, runs = RUNS): Promise<Shown> {
+  const { binary, options, ends, client, isOneHost, packaged, rack } = row;
+  const version = versionOf(packaged) ?? "", command = [binary, ...options].join(" ");
+  const on = client === undefined || isOneHost ? "one" : "two";
+  if (pathOf(binary) === undefined) {
+    return {
+      cells: [binary, version, options.join(" "), on, "not installed"],
+      wrong: [],
+      isGood: false,
+    };
+  }
+  const text = scenarioOf(row);
+  const endless = ends?.codes.length === 0 ? { untilPs: ENDLESS_MS * PS_PER_MS } : {};
+  const first = await runNative(text, endless);
+  const differences: string[] = [];
+  for (let i = 1; i < runs; i++) {
+    const found = differenceOf(first.transcript, (await runNative(text, endless)).transcript);
+    if (found !== undefined) differences.push(`run ${i + 1}, ${found}`);
+  }
+  const lease = row.hasLeaseAlone ? "on" : smallerLease(row);
+  const less = lease === "on" ? undefined : await runNative(text, { ...endless, lease });
+  const found = less && differenceOf(first.transcript, less.transcript);
+  if (found !== undefined) differences.push(`lease ${lease}, ${found}`);
+  const wanted = ends?.codes ?? (client === undefined ? [0] : [0, 0]);
+  const isExpected = wanted.length === 0 || String(first.codes) === String(wanted);
+  const codes = first.codes.map((code) => code ?? "runs").join(", ");
+  const cells = [
+    binary,
+    version,
+    options.join(" ") + (rack === undefined ? "" : `; ${rack}`),
+    on,
+    ends ? `${codes}: ${ends.why}` : codes,
+    (first.endPs / PS_PER_MS).toFixed(3),
+    String(first.requestCount),
+    less === undefined ? "" : `${lease}: ${less.requestCount}`,
+    (first.wallMs / 1000).toFixed(1),
+    differences.length === 0 ? "equal" : "differs",
+  ];
+  const wrong = differences.map((each) => `${command}: ${each}`);
+  if (!isExpected) {
+    wrong.push(`${command}: ends with ${codes}, expected ${wanted}`);
+    for (const [host, lines] of Object.entries(first.lines)) {
+      wrong.push(...lines.slice(-4).map((line) => `  ${host}: ${line}`));
+    }
+  }
+  return { cells, wrong, isGood: isExpected && differences.length === 0 };
+}
+
+const HEAD = [
+  "program",
+  "version",
+  "options",
+  "hosts",
+  "exit",
+  "virtual ms",
+  "requests",
+  "smaller lease",
+  "wall s",
+  "runs",
+];
+
+const PAGE = "scripts/scenarios/NATIVE.md";
+const BEGIN = "<!-- native programs: made by deno task native-table -->\n";
+const END = "\n<!-- end of native programs -->";
+
+/** As `deno fmt` has it: columns of one width. */
+function tableOf(rows: readonly (readonly string[])[]): string {
+  const all = [HEAD, ...rows];
+  const widths = HEAD.map((_, i) => Math.max(...all.map((row) => (row[i] ?? "").length)));
+  const lineOf = (cells: readonly string[]) =>
+    `| ${HEAD.map((_, i) => (cells[i] ?? "").padEnd(widths[i]!)).join(" | ")} |`;
+  const [head, ...others] = all.map(lineOf);
+  return [head, lineOf(widths.map((width) => "-".repeat(width))), ...others].join("\n");
+}
+
+if (import.meta.main) {
+  const option = (name: string) => Deno.args[Deno.args.indexOf(name) + 1] ?? "";
+  const only = Deno.args.includes("--only") ? option("--only") : "";
+  const runs = Deno.args.includes("--runs") ? Number(option("--runs")) : RUNS;
+  const rows = ROWS.filter(({ binary, options }) => [binary, ...options].join(" ").includes(only));
+  const shown: Shown[] = [];
+  for (const row of rows) {
+    const each = await show(row, runs);
+    for (const line of each.wrong) console.error(line);
+    console.error(`${each.isGood ? "ok  " : "FAIL"} ${each.cells.join(" | ")}`);
+    shown.push(each);
+  }
+  const table = tableOf(shown.map(({ cells }) => cells));
+  console.log(table);
+  if (Deno.args.includes("--write")) {
+    const page = projectFile(PAGE), text = Deno.readTextFileSync(page);
+    const [before, rest] = text.split(BEGIN), after = rest?.split(END)[1];
+    if (after === undefined) throw new Error(`Cannot find the table's place in ${PAGE}`);
+    Deno.writeTextFileSync(page, `${before}${BEGIN}\n${table}\n${END}${after}`);
+  }
+  if (shown.some(({ isGood }) => !isGood)) Deno.exit(1);
+}
