@@ -6,7 +6,6 @@
 // deno-lint-ignore-file require-yield -- handlers have one form
 import { NEVER } from "../../../fabric/base/time.ts";
 import type { ProgramPlan } from "../../../fabric/rack/plan/plan.ts";
-import { NEVER } from "../../../fabric/base/time.ts";
 import type { Steps } from "../cpu/program.ts";
 import type { Program, ProgramContext } from "../program_context.ts";
 import { ProgramError } from "../verbs/errors.ts";
