@@ -105,8 +105,8 @@ class PipedProcess implements NativeProcess, NativeThread {
     return this;
   }
 
-  resume(reply: Uint8Array): Uint8Array<ArrayBuffer> | undefined {
-    return this.#send({ kind: MESSAGES.reply, address: 0 }, reply) ? this.#next() : undefined;
+  resume(reply: Uint8Array, thread = 0): Uint8Array<ArrayBuffer> | undefined {
+    return this.#send({ kind: MESSAGES.reply, address: thread }, reply) ? this.#next() : undefined;
   }
 
   read(address: number, length: number): Uint8Array<ArrayBuffer> | undefined {

@@ -115,6 +115,7 @@ export class Host implements Node, Machine<ThreadContext> {
       quietUntil: () => this.#quietUntil(),
       isAlone: () => this.#processor.isAlone,
       acted: () => this.#processor.acted = true,
+      interrupt: (program, error) => this.#processor.throwInto(program, error, this.now),
       foreign: this.memory.foreign,
       peek: (physical, length) => this.memory.peek(physical, length),
     };

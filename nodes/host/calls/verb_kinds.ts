@@ -482,7 +482,6 @@ export const listenOptions = optional(
 
 export const idOptions = shape<RdmaIdOptions>("options of an id", {
   ps: oneOf(["tcp", "udp"]),
-  qpType: optional(oneOf(["rc", "uc"])),
   retry,
 });
 const host: Kind<string | number> = (value) =>

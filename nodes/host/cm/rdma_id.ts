@@ -89,7 +89,7 @@ export interface RdmaId {
   /** Its queue pair, from `rdmaCreateQp`. */
   qp: Qp | undefined;
   /** Of a queue pair that the id does not have, in port space tcp. @ignore */
-  readonly qpType: "rc" | "uc";
+  qpType: "rc" | "uc";
   /** RDMA_OPTION_ID_TOS: the traffic class that a connect asks for. @ignore */
   trafficClass: number | undefined;
   /** RDMA_OPTION_ID_ACK_TIMEOUT: the code of its queue pair's time-out. @ignore */
@@ -167,14 +167,12 @@ export interface RdmaIdOptions {
   readonly ps: PortSpace;
   /** Time-out and number of transmissions of its messages; three times 500 µs by default. */
   readonly retry?: Partial<CmRetry>;
-  /** Of queue pairs that the program makes without the id; `rc` by default. @ignore */
-  readonly qpType?: "rc" | "uc";
 }
 
 /** `rdma_create_id`. EINVAL for another port space or time-outs out of range. */
 export function rdmaCreateId(
   channel: RdmaEventChannel,
-  { ps, retry, qpType = "rc" }: RdmaIdOptions,
+  { ps, retry }: RdmaIdOptions,
 ): RdmaId | VerbError {
   if (!channel.isAlive) return verbError("EINVAL", "The event channel is gone");
   if (ps !== "tcp" && ps !== "udp") {
@@ -182,7 +180,7 @@ export function rdmaCreateId(
   }
   const wrong = refuseRetry(retry);
   if (wrong !== undefined) return verbError("EINVAL", wrong);
-  return makeId(channel, { ps, retry: withDefaults(RETRY, retry), qpType });
+  return makeId(channel, { ps, retry: withDefaults(RETRY, retry), qpType: "rc" });
 }
 
 export function makeId(

@@ -73,6 +73,8 @@ export interface Outside {
   isAlone(): boolean;
   /** The program does more in this step than look at its clock or at an empty queue. */
   acted(): void;
+  /** Throws into a thread of a program where it waits. @returns false where it has ended. */
+  interrupt(program: string, error: Error): boolean;
   /** Pages of the host whose content is a process's memory. */
   readonly foreign: ForeignPages;
   /** The newest bytes at a physical address; without cost and effect. */

@@ -80,8 +80,9 @@ function listenOnOthers(objects: NativeObjects, id: NativeId, backlog: number) {
   for (const [card] of devices?.names.entries() ?? []) {
     const address = devices!.at(card)?.state.address;
     if (address === undefined || address === rdma.device.state.address) continue;
-    const other = rdmaCreateId(id.channel, { ps: rdma.ps, qpType: rdma.qpType });
+    const other = rdmaCreateId(id.channel, { ps: rdma.ps });
     if (failed(other)) return other;
+    other.qpType = rdma.qpType;
     cm.join(id, other);
     const wrong = rdmaBindAddr(other, { port: rdma.port, address }) ??
       rdmaListen(other, { backlog });
@@ -248,11 +249,10 @@ export const CM: Handlers<
     if ((space === "udp") !== (type === "ud")) {
       return verbError("EINVAL", `Port space ${space} has no queue pairs of type ${type}`);
     }
-    const rdma = rdmaCreateId(cm.channel, {
-      ps: space,
-      ...(type !== "ud" && { qpType: type }),
-    });
-    return failed(rdma) ? rdma : { words: { id: cm.add(rdma, { file: channel, uid }).number } };
+    const rdma = rdmaCreateId(cm.channel, { ps: space });
+    if (failed(rdma)) return rdma;
+    if (type !== "ud") rdma.qpType = type;
+    return { words: { id: cm.add(rdma, { file: channel, uid }).number } };
   },
 
   *cm_destroy_id({ id: number }, objects) {

@@ -14,6 +14,7 @@ import type { ErrnoName } from "./numbers.ts";
 import type { NativeProcess } from "./port.ts";
 import { RdmaCm } from "./rdma_cm.ts";
 import { Sockets } from "./sockets.ts";
+import { Threads } from "./threads.ts";
 
 /** A call that the host refuses, by the errno that the program gets. */
 export interface NativeError {
@@ -46,12 +47,13 @@ export class NativeObjects implements ForeignMemory {
   readonly device: OpenDevice;
   readonly sockets: Sockets;
   readonly cm: RdmaCm;
+  readonly threads: Threads;
   readonly process: NativeProcess;
   readonly outside: Outside;
   readonly options: ProgramContext["options"];
   /** The devices that it has opened, by their handles. */
   readonly opened = new Map<number, OpenDevice>();
-  isWatched = false;
+  #watchers = 0;
   readonly #signal: string;
   readonly #byHandle = new Map<number, object>();
   readonly #handles = new Map<object, number>();
@@ -65,6 +67,7 @@ export class NativeObjects implements ForeignMemory {
     this.cpu = cpu;
     this.device = device;
     this.cm = new RdmaCm(device);
+    this.threads = new Threads(cpu);
     this.sockets = new Sockets({ cpu, device }, {
       cm: this.cm,
       channel: (handle) => this.#byHandle.get(handle) as CompChannel | undefined,
@@ -74,6 +77,11 @@ export class NativeObjects implements ForeignMemory {
     this.outside = cpu.outside!;
     this.options = options;
     this.#signal = `native-written:${cpu.program}`;
+  }
+
+  /** Whether a thread waits for a write of the card. */
+  get isWatched(): boolean {
+    return this.#watchers > 0;
   }
 
   /** A new handle, above 0. */
@@ -202,11 +210,11 @@ export class NativeObjects implements ForeignMemory {
   /** Waits until the card has written into the memory of the process, or for so long. */
   *written(timeoutPs: Time): Steps<void> {
     const deadline = this.cpu.now + timeoutPs;
-    this.isWatched = true;
+    this.#watchers++;
     try {
       yield* this.cpu.waitSignal(this.#signal, deadline);
     } finally {
-      this.isWatched = false;
+      this.#watchers--;
     }
   }
 }

@@ -34,6 +34,7 @@ export const ERRNO = {
   ECONNREFUSED: 111,
   EHOSTUNREACH: 113,
   EINPROGRESS: 115,
+  ECANCELED: 125,
 } as const;
 export type ErrnoName = keyof typeof ERRNO;
 

@@ -21,8 +21,9 @@ export interface NativeThread {
   /**
    * Sends a reply and waits, in real time, for the next request: a view that is valid until the next
    * call. Undefined where the program has ended: see {@link NativeProcess.end}.
+   * @param thread its number: 0, which is the first one's, by default.
    */
-  resume(reply: Uint8Array): Uint8Array<ArrayBuffer> | undefined;
+  resume(reply: Uint8Array, thread?: number): Uint8Array<ArrayBuffer> | undefined;
   /** Bytes at an address of the process; undefined where it has no memory there. */
   read(address: number, length: number): Uint8Array<ArrayBuffer> | undefined;
   /** They are there before the thread runs on, and before the next {@link read}. */

@@ -8,7 +8,7 @@
  * - **Request** (program to host): {@link HEAD}, then the row's `args`, then `rows` of equal length
  *   (each followed by the elements that it counts, see `sges`), then bytes to the end.
  * - **Message** (host to program): {@link MESSAGE}, then `length` bytes. Kind {@link MESSAGES}`.reply`
- *   ends the wait: {@link REPLY}, then `answer`, rows, bytes. Before it, while the thread waits, it
+ *   ends the wait of the thread that `address` numbers: {@link REPLY}, then `answer`, rows, bytes. Before it, while the thread waits, it
  *   serves the card's accesses to its memory: `read` (`length` is that of the answer, no bytes come
  *   behind it) is answered in the request pipe by a word, 0 and the bytes or EFAULT and none; `write`
  *   is answered by nothing.
@@ -161,6 +161,16 @@ export const REQUESTS = {
   stuck: { args: ["instruction"] },
   /** The program ends with this code; the reply is the last one. */
   exit: { args: ["code"] },
+
+  // Threads (`threads.ts`). One runs at a time; a reply's `address` is the thread's number.
+  thread_create: { args: ["number"] },
+  /** Of the caller, and a wake of all that wait for `key`. The last thread of a process gets an answer. */
+  thread_exit: { args: ["key"] },
+  /** Ends a wait of thread `of` with ECANCELED. */
+  thread_cancel: { args: ["of"] },
+  /** Waits for a wake of the key, an address of the process: ETIMEDOUT. */
+  futex_wait: { args: ["key", "timeoutPs", "cancellable"] },
+  futex_wake: { args: ["key", "count"] },
 
   /**
    * Opens the device of this place in the list; the rows below name what is open by the `handle`.
@@ -400,7 +410,7 @@ export const REQUESTS = {
 export type RequestName = keyof typeof REQUESTS;
 
 /** What `poll` waits for. */
-export const POLLED = { socket: 0, listener: 1, channel: 2, async: 3, cm: 4 } as const;
+export const POLLED = { socket: 0, listener: 1, channel: 2, async: 3, cm: 4, futex: 5 } as const;
 
 /** Names in their order: a request's number is its place. */
 export const REQUEST_NAMES = Object.keys(REQUESTS) as readonly RequestName[];

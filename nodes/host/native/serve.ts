@@ -4,8 +4,8 @@
  * that verb's cost.
  */
 // deno-lint-ignore-file require-yield -- handlers have one form
-import type { ProgramPlan } from "../../../fabric/rack/plan/plan.ts";
 import { NEVER } from "../../../fabric/base/time.ts";
+import type { ProgramPlan } from "../../../fabric/rack/plan/plan.ts";
 import type { Steps } from "../cpu/program.ts";
 import type { Program, ProgramContext } from "../program_context.ts";
 import { ProgramError } from "../verbs/errors.ts";
@@ -28,6 +28,7 @@ import { Lines } from "./output_lines.ts";
 import { FILE_BYTES, type NativePort, type NativeProcess } from "./port.ts";
 import type { RequestName } from "./requests.ts";
 import { SOCKETS } from "./socket_requests.ts";
+import { Cancelled, FUTEX_PS, ProcessEnded, THREAD_PS } from "./threads.ts";
 import { type Answered, encodeReply, Request, timeOf } from "./words.ts";
 
 /** The numbers that programs see as their process's, in the order of their start on a host. */
@@ -71,14 +72,15 @@ class Serving {
   }
 
   *run(): Steps<void> {
-    const { cpu } = this.#context;
-    let bytes = this.#process.first;
-    while (bytes !== undefined) {
-      const request = new Request(bytes);
-      // What the library has answered itself lies before the request.
-      cpu.charge(request.head("usedPs"));
-      yield* cpu.settle();
-      bytes = this.#process.main.resume(yield* this.#answer(request));
+    const { cpu } = this.#context, { threads } = this.objects;
+    try {
+      yield* this.#serve(0, this.#process.first);
+      // The first thread has ended alone: its process lives as long as the others.
+      while (!threads.isOver) yield* cpu.waitSignal(`native-over:${cpu.program}`, NEVER);
+    } catch (error) {
+      if (!(error instanceof ProcessEnded)) throw error;
+    } finally {
+      if (!threads.isOver) threads.end(0);
     }
     cpu.outside!.acted();
     this.#show();
@@ -92,6 +94,49 @@ class Serving {
         "It has ended without the library of native programs: expected one that loads it",
       );
     }
+  }
+
+  /** A thread's requests, from this one on, until it or the process ends. */
+  *#serve(thread: number, first: Uint8Array<ArrayBuffer> | undefined): Steps<void> {
+    const { cpu } = this.#context, { threads } = this.objects;
+    let bytes = first;
+    while (bytes !== undefined) {
+      // A copy: other threads may ask while this one waits.
+      const request = new Request(bytes.slice());
+      // What the library has answered itself lies before the request.
+      cpu.charge(request.head("usedPs"));
+      yield* cpu.settle();
+      const reply = yield* this.#answer(request, thread);
+      if (request.name === "thread_exit" && threads.served.size > 1) {
+        threads.served.delete(thread);
+        return;
+      }
+      if (threads.isOver) return;
+      bytes = this.#process.main.resume(reply, thread);
+    }
+    threads.end(thread);
+  }
+
+  /** Starts a thread of the host that serves the process's thread of this number. */
+  #spawn(number: number): void {
+    const { cpu } = this.#context, { threads } = this.objects;
+    const name = `thread-${number}`;
+    const serve = this.#serve.bind(this), process = this.#process;
+    threads.add(number, `${cpu.program}/${name}`);
+    const begin = () => {
+      const leasePs = cpu.outside!.quietUntil();
+      return encodeReply("thread_create", { error: 0, nowPs: cpu.now, leasePs, alone: 0 });
+    };
+    cpu.spawn(name, function* () {
+      cpu.outside!.acted();
+      try {
+        if (!threads.isOver) yield* serve(number, process.main.resume(begin(), number));
+      } catch (error) {
+        if (!(error instanceof ProcessEnded)) throw error;
+      } finally {
+        threads.served.delete(number);
+      }
+    });
   }
 
   #ended(code: number): string {
@@ -111,7 +156,7 @@ class Serving {
     this.#lines.stderr.take(this.#process.output("stderr", stderr));
   }
 
-  *#answer(request: Request): Steps<Uint8Array<ArrayBuffer>> {
+  *#answer(request: Request, thread: number): Steps<Uint8Array<ArrayBuffer>> {
     const { cpu } = this.#context, { name } = request;
     if (name === undefined) {
       throw new ProgramError(
@@ -120,8 +165,7 @@ class Serving {
     }
     const isLook = name === "clock" || name === "poll_cq";
     if (!isLook) this.#acts(request);
-    const handler = HANDLERS[name] as Handler<RequestName>;
-    const answered = yield* handler(request.args(name), this.objects, request);
+    const answered = yield* this.#handle(name, request, thread);
     const isError = "errno" in answered;
     if (isError) this.#note(name, answered);
     if (isLook && (isError || (answered.rows?.length ?? 0) > 0)) this.#acts(request);
@@ -136,6 +180,41 @@ class Serving {
     };
     const bad = isError && "bad" in answered ? { words: { bad: answered.bad as number } } : {};
     return encodeReply(name, head, (isError ? bad : answered) as Answered<RequestName>);
+  }
+
+  *#handle(
+    name: RequestName,
+    request: Request,
+    thread: number,
+  ): Steps<Answered<RequestName> | NativeError> {
+    const handler = HANDLERS[name] as Handler<RequestName>, args = request.args(name);
+    const served = this.objects.threads.served.get(thread)!;
+    if (name === "thread_create") {
+      const { number } = request.args(name);
+      if (this.#refuses(number)) return { errno: "EAGAIN", reason: "The host has no room for it" };
+    }
+    served.isCancellable = CANCELLABLE.has(name) &&
+      (name !== "futex_wait" || request.args(name).cancellable !== 0);
+    try {
+      return yield* handler(args, this.objects, request);
+    } catch (error) {
+      if (!(error instanceof Cancelled)) throw error;
+      return { errno: "ECANCELED", reason: "cancelled" };
+    } finally {
+      served.isCancellable = false;
+    }
+  }
+
+  /** Whether the host runs as many threads as it can; else it runs this one, too. */
+  #refuses(number: number): boolean {
+    try {
+      this.#spawn(number);
+      return false;
+    } catch (error) {
+      if (!(error instanceof ProgramError)) throw error;
+      this.objects.threads.served.delete(number);
+      return true;
+    }
   }
 
   /**
@@ -212,6 +291,59 @@ const TIME: Handlers<"hello" | "clock" | "sleep" | "spin" | "stuck" | "exit"> = 
   },
 };
 
-const HANDLERS = { ...TIME, ...CONTROL, ...DATA, ...SOCKETS, ...SCM, ...CM } as unknown as {
+/** Requests of calls that are cancellation points (pthreads(7)). */
+const CANCELLABLE: ReadonlySet<RequestName> = new Set([
+  "futex_wait",
+  "sleep",
+  "poll",
+  "get_cq_event",
+  "get_async_event",
+  "cm_get_event",
+  "socket_accept",
+  "socket_connect",
+  "socket_send",
+  "socket_receive",
+]);
+
+const THREADS: Handlers<
+  "thread_create" | "thread_exit" | "thread_cancel" | "futex_wait" | "futex_wake"
+> = {
+  *thread_create(_, { cpu }) {
+    cpu.charge(THREAD_PS);
+    return {};
+  },
+
+  *thread_exit({ key }, { threads }) {
+    threads.wake(key, Infinity);
+    return {};
+  },
+
+  *thread_cancel({ of }, { cpu, threads }) {
+    cpu.charge(FUTEX_PS);
+    threads.cancel(of);
+    return {};
+  },
+
+  *futex_wait({ key, timeoutPs }, { threads }): Steps<Answered<"futex_wait"> | NativeError> {
+    const isWoken = yield* threads.wait(key, timeOf(timeoutPs));
+    return isWoken ? {} : { errno: "ETIMEDOUT", reason: "No thread has woken it" };
+  },
+
+  *futex_wake({ key, count }, { cpu, threads }) {
+    cpu.charge(FUTEX_PS);
+    threads.wake(key, count);
+    return {};
+  },
+};
+
+const HANDLERS = {
+  ...TIME,
+  ...CONTROL,
+  ...DATA,
+  ...SOCKETS,
+  ...SCM,
+  ...CM,
+  ...THREADS,
+} as unknown as {
   readonly [Name in RequestName]: Handler<Name>;
 };

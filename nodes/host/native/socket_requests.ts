@@ -79,15 +79,20 @@ export const SOCKETS: Handlers<
     return typeof answer === "string" ? refusal(answer) : { words: answer };
   },
 
-  *poll({ timeoutPs }, { cpu, sockets }, request) {
+  *poll({ timeoutPs }, { cpu, sockets, threads }, request) {
     const rows: PollRow[] = [];
     for (const { kind: number, handle, events } of request.rows("poll")) {
       const kind = nameOf(POLLED, number);
       if (kind === undefined) return { errno: "EINVAL", reason: `There is no kind ${number}` };
-      rows.push({ kind, handle, events });
+      const waiter = kind === "futex" && { waiter: threads.enter(handle) };
+      rows.push({ kind, handle, events, ...waiter });
     }
     const timeout = timeoutPs >= WIRE_NEVER ? NEVER : timeoutPs;
-    const bits = yield* sockets.poll(cpu, { timeoutPs: timeout, rows });
-    return { rows: bits.map((ready) => ({ ready })) };
+    try {
+      const bits = yield* sockets.poll(cpu, { timeoutPs: timeout, rows });
+      return { rows: bits.map((ready) => ({ ready })) };
+    } finally {
+      for (const { handle, waiter } of rows) if (waiter) threads.leave(handle, waiter);
+    }
   },
 };

@@ -41,6 +41,7 @@ import {
   type Tcp,
   type TcpErrno,
 } from "./tcp_connection.ts";
+import type { Waiter } from "./threads.ts";
 
 /**
  * Time of a call: the way through system call and TCP, once. [choice] A packet in and one out take
@@ -83,9 +84,11 @@ export type SocketErrno =
 
 /** A thing that `poll` waits for, by names of `POLLED`. */
 export interface PollRow {
-  readonly kind: "socket" | "listener" | "channel" | "async" | "cm";
+  readonly kind: "socket" | "listener" | "channel" | "async" | "cm" | "futex";
   readonly handle: number;
   readonly events: number;
+  /** Of kind futex. */
+  readonly waiter?: Waiter;
 }
 
 /** Objects of the program that `poll` may name and that are not sockets. */
@@ -429,7 +432,7 @@ export class Sockets {
     return address === 0 || Math.floor(address / 2 ** 24) === LOOPBACK_NET;
   }
 
-  #sourcesOf({ kind, handle }: PollRow): readonly Source[] {
+  #sourcesOf({ kind, handle, waiter }: PollRow): readonly Source[] {
     const signal = (name: string | undefined): Source[] =>
       name === undefined ? [] : [{ kind: "signal", name }];
     switch (kind) {
@@ -441,6 +444,8 @@ export class Sockets {
         return signal(SIGNALS.rnicEvent);
       case "cm":
         return signal(this.#objects.cm?.signal);
+      case "futex":
+        return signal(waiter?.signal);
       case "channel": {
         const channel = this.#objects.channel(handle);
         return channel === undefined ? [] : channelSources(channel);
@@ -448,7 +453,7 @@ export class Sockets {
     }
   }
 
-  #ready({ kind, handle, events }: PollRow): number {
+  #ready({ kind, handle, events, waiter }: PollRow): number {
     const wanted = events | POLL.err | POLL.hup | POLL.nval;
     const readable = (is: boolean | undefined) =>
       is === undefined ? POLL.nval : is ? POLL.in | POLL.rdnorm : 0;
@@ -465,6 +470,8 @@ export class Sockets {
         const device = this.#objects.device(handle);
         return readable(device && device.context.unread.length > 0) & wanted;
       }
+      case "futex":
+        return readable(waiter?.isWoken) & wanted;
       case "cm":
         return readable(this.#objects.cm?.hasEvent(handle)) & wanted;
       case "channel": {

@@ -29,7 +29,7 @@
 
 struct native native = { .alarm_ps = NEVER };
 volatile uint64_t turns;
-volatile bool in_request;
+__thread volatile bool in_request;
 
 /*
  * All that this file does by itself are direct system calls: net.c takes over `read`, `write` and
@@ -46,7 +46,6 @@ static struct buffer out, in;
 static size_t message; /* bytes of the message at the begin of `in` */
 static int requests_fd = -1, replies_fd = -1;
 static uint64_t output_bytes[2];
-static __thread bool is_main_thread;
 
 static void buffer_need(struct buffer *buffer, size_t room)
 {
@@ -160,8 +159,9 @@ uint64_t *request_begin(int request, size_t args)
 {
 	size_t length = (HEAD_WORDS + args) * sizeof(uint64_t);
 
-	if (native.active && !is_main_thread)
-		native_fail("a second thread of the program calls the host: only the first one can");
+	if (native.active && !this_thread)
+		native_fail("a thread that pthread_create has not made calls the host");
+	thread_asks(request);
 	raise_alarm_if_due();
 	if (scm_has_stores)
 		scm_send_stores();
@@ -190,25 +190,9 @@ void request_bytes(const void *bytes, size_t length)
 	out.length += length;
 }
 
-int request_send(void)
+/* The next reply, which is kept for its thread; serves the host's accesses to memory before it. */
+static struct thread *read_reply(void)
 {
-	if (!native.active) {
-		in_request = false;
-		return ENODEV;
-	}
-	int saved = errno;
-	uint64_t *head = (uint64_t *)out.at;
-	bool polls = head[HEAD_request] == REQUEST_poll_cq || head[HEAD_request] == REQUEST_clock;
-
-	/* Polls and clock reads show no output, so that it does not matter which of them are requests. */
-	if (!polls)
-		measure_output();
-	head[HEAD_bytes] = out.length;
-	head[HEAD_usedPs] = native.used_ps;
-	head[HEAD_stdout] = output_bytes[0];
-	head[HEAD_stderr] = output_bytes[1];
-	write_whole(out.at, out.length);
-
 	for (;;) {
 		/* What comes next begins at the buffer's begin: its words are aligned. */
 		memmove(in.at, in.at + message, in.length - message);
@@ -224,16 +208,29 @@ int request_send(void)
 		}
 		message += length;
 		read_until(message);
-		if (kind == MESSAGE_KIND_reply)
-			break;
+		char *bytes = in.at + MESSAGE_WORDS * sizeof(uint64_t);
+		if (kind == MESSAGE_KIND_reply) {
+			struct thread *thread = thread_of(address);
+			struct buffer kept = { thread->reply, 0, thread->reply_room };
+			buffer_need(&kept, length);
+			thread->reply = kept.at;
+			thread->reply_room = kept.room;
+			thread->reply_bytes = length;
+			memcpy(thread->reply, bytes, length);
+			return thread;
+		}
 		if (kind != MESSAGE_KIND_write)
 			end_at_once();
-		char *bytes = in.at + MESSAGE_WORDS * sizeof(uint64_t);
 		if (!scm_write(address, bytes, length))
 			copy_own_memory(address, bytes, length, true);
 	}
+}
 
-	const uint64_t *reply = (uint64_t *)in.at + MESSAGE_WORDS;
+/* The thread runs on: what its reply says of time holds. */
+static void take_turn(bool polls)
+{
+	const uint64_t *reply = (uint64_t *)this_thread->reply;
+
 	if (!polls || reply[REPLY_nowPs] >= native.lease_ps)
 		native.epoch++;
 	native.now_ps = reply[REPLY_nowPs];
@@ -243,18 +240,71 @@ int request_send(void)
 	turns++;
 	in_request = false;
 	spin_wake();
+}
+
+static bool write_request(void)
+{
+	uint64_t *head = (uint64_t *)out.at;
+	bool polls = head[HEAD_request] == REQUEST_poll_cq || head[HEAD_request] == REQUEST_clock;
+
+	/* Polls and clock reads show no output, so that it does not matter which of them are requests. */
+	if (!polls)
+		measure_output();
+	head[HEAD_bytes] = out.length;
+	head[HEAD_thread] = this_thread->number;
+	head[HEAD_usedPs] = native.used_ps;
+	head[HEAD_stdout] = output_bytes[0];
+	head[HEAD_stderr] = output_bytes[1];
+	write_whole(out.at, out.length);
+	return polls;
+}
+
+int request_send(void)
+{
+	if (!native.active) {
+		in_request = false;
+		return ENODEV;
+	}
+	int saved = errno;
+	bool polls = write_request();
+	/* The thread that has asked last reads: the host answers one at a time, and that one runs. */
+	struct thread *next = read_reply();
+	if (next != this_thread) {
+		thread_hand_over(next);
+		thread_await_turn();
+	}
+	take_turn(polls);
 	errno = saved;
-	return reply[REPLY_error];
+	int error = ((uint64_t *)this_thread->reply)[REPLY_error];
+	thread_answered(error);
+	return error;
+}
+
+bool request_send_last(void)
+{
+	write_request();
+	struct thread *next = read_reply();
+	if (next != this_thread) {
+		thread_hand_over(next);
+		return false;
+	}
+	take_turn(false);
+	return true;
+}
+
+void request_begun(void)
+{
+	take_turn(false);
 }
 
 const uint64_t *answer(void)
 {
-	return (uint64_t *)in.at + MESSAGE_WORDS + REPLY_WORDS;
+	return (uint64_t *)this_thread->reply + REPLY_WORDS;
 }
 
 size_t answer_bytes(void)
 {
-	return message - (MESSAGE_WORDS + REPLY_WORDS) * sizeof(uint64_t);
+	return this_thread->reply_bytes - REPLY_WORDS * sizeof(uint64_t);
 }
 
 bool is_own_descriptor(int fd)
@@ -420,7 +470,7 @@ __attribute__((constructor)) static void start(int argc, char **argv)
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	buffer_need(&out, 1);
 	buffer_need(&in, 1);
-	is_main_thread = true;
+	threads_start();
 	native.active = true;
 	say_hello();
 	on_exit(say_exit, NULL);

@@ -54,6 +54,11 @@ static uint64_t pass(uint64_t ps)
 	return native.now_ps + native.used_ps;
 }
 
+void virtual_pass(uint64_t ps)
+{
+	pass(ps);
+}
+
 uint64_t virtual_now_ps(void)
 {
 	return pass(native.clock_ps);

@@ -56,6 +56,24 @@ static struct net_socket *socket_at(int fd, int *error)
 	return *error ? NULL : socket;
 }
 
+/* Of a descriptor of the machine: threads of the process may be at its other end. */
+#define READ_NATIVE(fd, flags, call)         \
+	({                                   \
+		descriptors_await(fd, flags); \
+		typeof(call) result_ = call; \
+		if (result_ < 0 && errno == EAGAIN) { \
+			descriptors_refused(); \
+			errno = EAGAIN;      \
+		}                            \
+		result_;                     \
+	})
+#define WRITE_NATIVE(call)                   \
+	({                                   \
+		typeof(call) result_ = call; \
+		descriptors_changed();       \
+		result_;                     \
+	})
+
 /* In a function that has `fd` and takes over only the host's sockets: `socket` is one behind this. */
 #define HOST_SOCKET_OR(call)                              \
 	int error_;                                       \
@@ -417,27 +435,27 @@ static ssize_t receive_bytes(int fd, struct net_socket *socket, char *bytes, siz
 
 EXPORT ssize_t send(int fd, const void *bytes, size_t length, int flags)
 {
-	HOST_SOCKET_OR(LIBC(send)(fd, bytes, length, flags));
+	HOST_SOCKET_OR(WRITE_NATIVE(LIBC(send)(fd, bytes, length, flags)));
 	return send_bytes(fd, socket, bytes, length, flags);
 }
 
 EXPORT ssize_t sendto(int fd, const void *bytes, size_t length, int flags,
 		      const struct sockaddr *to, socklen_t to_length)
 {
-	HOST_SOCKET_OR(LIBC(sendto)(fd, bytes, length, flags, to, to_length));
+	HOST_SOCKET_OR(WRITE_NATIVE(LIBC(sendto)(fd, bytes, length, flags, to, to_length)));
 	return to ? fail(EISCONN) : send_bytes(fd, socket, bytes, length, flags);
 }
 
 EXPORT ssize_t recv(int fd, void *bytes, size_t length, int flags)
 {
-	HOST_SOCKET_OR(LIBC(recv)(fd, bytes, length, flags));
+	HOST_SOCKET_OR(READ_NATIVE(fd, flags, LIBC(recv)(fd, bytes, length, flags)));
 	return receive_bytes(fd, socket, bytes, length, flags);
 }
 
 EXPORT ssize_t recvfrom(int fd, void *restrict bytes, size_t length, int flags,
 			struct sockaddr *restrict from, socklen_t *restrict from_length)
 {
-	HOST_SOCKET_OR(LIBC(recvfrom)(fd, bytes, length, flags, from, from_length));
+	HOST_SOCKET_OR(READ_NATIVE(fd, flags, LIBC(recvfrom)(fd, bytes, length, flags, from, from_length)));
 	if (from_length)
 		*from_length = 0;
 	return receive_bytes(fd, socket, bytes, length, flags);
@@ -501,7 +519,7 @@ static ssize_t receive_vector(int fd, struct net_socket *socket, const struct io
 
 EXPORT ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
 {
-	HOST_SOCKET_OR(LIBC(sendmsg)(fd, message, flags));
+	HOST_SOCKET_OR(WRITE_NATIVE(LIBC(sendmsg)(fd, message, flags)));
 	if (message->msg_name)
 		return fail(EISCONN);
 	if (message->msg_controllen)
@@ -511,7 +529,7 @@ EXPORT ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
 
 EXPORT ssize_t recvmsg(int fd, struct msghdr *message, int flags)
 {
-	HOST_SOCKET_OR(LIBC(recvmsg)(fd, message, flags));
+	HOST_SOCKET_OR(READ_NATIVE(fd, flags, LIBC(recvmsg)(fd, message, flags)));
 	message->msg_namelen = 0;
 	message->msg_controllen = 0;
 	message->msg_flags = 0;
@@ -531,7 +549,7 @@ EXPORT ssize_t recvmsg(int fd, struct msghdr *message, int flags)
 EXPORT ssize_t read(int fd, void *bytes, size_t length)
 {
 	scm_will_store(bytes, length);
-	HOST_STREAM_OR(LIBC(read)(fd, bytes, length));
+	HOST_STREAM_OR(READ_NATIVE(fd, 0, LIBC(read)(fd, bytes, length)));
 	return receive_bytes(fd, socket, bytes, length, 0);
 }
 
@@ -541,19 +559,19 @@ EXPORT ssize_t write(int fd, const void *bytes, size_t length)
 
 	if (descriptor && descriptor->kind == POLLED_cm)
 		return cm_write(fd, descriptor->handle, bytes, length);
-	HOST_STREAM_OR(LIBC(write)(fd, bytes, length));
+	HOST_STREAM_OR(WRITE_NATIVE(LIBC(write)(fd, bytes, length)));
 	return send_bytes(fd, socket, bytes, length, 0);
 }
 
 EXPORT ssize_t readv(int fd, const struct iovec *parts, int count)
 {
-	HOST_STREAM_OR(LIBC(readv)(fd, parts, count));
+	HOST_STREAM_OR(READ_NATIVE(fd, 0, LIBC(readv)(fd, parts, count)));
 	return receive_vector(fd, socket, parts, count, 0);
 }
 
 EXPORT ssize_t writev(int fd, const struct iovec *parts, int count)
 {
-	HOST_STREAM_OR(LIBC(writev)(fd, parts, count));
+	HOST_STREAM_OR(WRITE_NATIVE(LIBC(writev)(fd, parts, count)));
 	return send_vector(fd, socket, parts, count, 0);
 }
 
@@ -584,7 +602,7 @@ EXPORT ssize_t __recvfrom_chk(int fd, void *restrict bytes, size_t length, size_
 
 EXPORT int shutdown(int fd, int how)
 {
-	HOST_SOCKET_OR(LIBC(shutdown)(fd, how));
+	HOST_SOCKET_OR(WRITE_NATIVE(LIBC(shutdown)(fd, how)));
 	if (!socket->handle)
 		return fail(ENOTCONN);
 	uint64_t *arg = request_begin(REQUEST_socket_shutdown, ARG_socket_shutdown_WORDS);
@@ -734,7 +752,7 @@ EXPORT int close(int fd)
 		return fail(EBADF);
 	scm_close(fd);
 	if (!descriptor)
-		return LIBC(close)(fd);
+		return WRITE_NATIVE(LIBC(close)(fd));
 	struct data *data = descriptor->data;
 	uint64_t handle = descriptor->handle;
 	descriptor_close(fd);

@@ -70,4 +70,15 @@ int wait_for(struct pollfd *fds, nfds_t count, uint64_t timeout_ps);
 /* A call has tried to read or to write: the next edge is a new one (EPOLLET). */
 void note_tried(int fd, unsigned events);
 
+/*
+ * threads.c: descriptors of the machine that threads of the process write and read (a pipe, a pair of
+ * sockets). A call that would wait for another thread waits at the host, until one has written to any.
+ */
+bool threads_share_descriptors(void);
+extern const char descriptors_key;       /* a wake of it: one has written */
+void descriptors_await(int fd, int flags); /* until it can be read; `flags` as MSG_DONTWAIT */
+void descriptors_refused(void);              /* EAGAIN: a loop of such calls takes time */
+void descriptors_changed(void);
+void thread_waits_on(const volatile void *key); /* beside other things; NULL: no more */
+
 #pragma GCC visibility pop

@@ -113,6 +113,7 @@ static inline bool socket_refused(int domain, int protocol)
 /* clock.c */
 void end_without_host(void);       /* ends the program where the host's process is gone */
 uint64_t virtual_now_ps(void);     /* reads the clock: costs clockPs */
+void virtual_pass(uint64_t ps);     /* as a clock read of that cost */
 bool use_locally(uint64_t ps);     /* takes so much time without a request, where the lease has it */
 void raise_alarm_if_due(void);
 /*
@@ -150,7 +151,38 @@ void spin_stop(void);
 void spin_wake(void);              /* a request has ended: the watchdog ticks again */
 void spin_wait(uint64_t instruction);
 extern volatile uint64_t turns;    /* calls of the library: the watchdog looks whether they move */
-extern volatile bool in_request;
+extern __thread volatile bool in_request;
+
+/* threads.c */
+struct thread {
+	struct thread *next;
+	uint64_t number;     /* at the host; the first thread's is 0 */
+	unsigned long id;    /* pthread_t */
+	int tid;
+	void *(*function)(void *);
+	void *argument;
+	volatile uint32_t turn;   /* a reply is there: the thread runs on */
+	volatile uint32_t parked; /* it waits for its first turn */
+	char *reply;              /* its last one, behind the message's head */
+	size_t reply_bytes, reply_room;
+	const volatile void *waits_on;
+	int rounds;               /* of destructors */
+	bool detached, joined, refused;
+	bool cancelled, uncancellable;
+	bool defers;              /* of a cancelled wait: its caller ends the thread */
+	volatile bool ended;
+};
+extern __thread struct thread *this_thread; /* NULL in one that the host does not know */
+void threads_start(void);
+struct thread *thread_of(uint64_t number);
+void thread_hand_over(struct thread *to);
+void thread_await_turn(void);
+void thread_asks(int request);
+void thread_answered(int error);
+/* As request_send, but false where another thread has the turn: this one must end. */
+bool request_send_last(void);
+void request_begun(void); /* the thread has its first turn */
+void spin_start_thread(void);
 
 #pragma GCC visibility pop
 

@@ -419,48 +419,42 @@ static int migrate_id(uint64_t channel, const struct rdma_ucm_migrate_id *cmd)
 	return error;
 }
 
-/* The command behind its header, where it is long enough: newer ones have words behind ours. */
-#define COMMAND(name, type, function)                                                  \
-	case RDMA_USER_CM_CMD_##name: {                                                \
-		struct type command = { 0 };                                           \
-		memcpy(&command, body, length < sizeof(command) ? length : sizeof(command)); \
-		return length < offsetof(struct type, LAST_##name) ? EINVAL :          \
-								     function(channel, &command); \
+/*
+ * The command behind its header: all of it must be there. Libraries before rdma-core 32 write no ECE,
+ * which has no meaning here, at the end of CONNECT and ACCEPT.
+ */
+#define COMMAND(name, type, function) COMMAND_TO(name, type, sizeof(struct type), function)
+#define COMMAND_TO(name, type, least, function)                                                \
+	case RDMA_USER_CM_CMD_##name: {                                                        \
+		struct type command = { 0 };                                                   \
+		if (length < (least))                                                          \
+			return EINVAL;                                                         \
+		memcpy(&command, body, length < sizeof(command) ? length : sizeof(command));   \
+		return function(channel, &command);                                            \
 	}
-/* The first word that a command of an older library may lack: else all must be there. */
-#define WHOLE(name, type, function)                                     \
-	case RDMA_USER_CM_CMD_##name: {                                 \
-		struct type command;                                    \
-		if (length < sizeof(command))                           \
-			return EINVAL;                                  \
-		memcpy(&command, body, sizeof(command));                \
-		return function(channel, &command);                     \
-	}
-#define LAST_CONNECT ece
-#define LAST_ACCEPT ece
 
 static int run_command(int fd, uint64_t channel, const struct rdma_ucm_cmd_hdr *header,
 		       const void *body, size_t length)
 {
 	switch (header->cmd) {
-	WHOLE(CREATE_ID, rdma_ucm_create_id, create_id)
-	WHOLE(DESTROY_ID, rdma_ucm_destroy_id, destroy_id)
-	WHOLE(BIND_IP, rdma_ucm_bind_ip, bind_ip)
-	WHOLE(RESOLVE_IP, rdma_ucm_resolve_ip, resolve_ip)
-	WHOLE(RESOLVE_ROUTE, rdma_ucm_resolve_route, resolve_route)
-	WHOLE(QUERY_ROUTE, rdma_ucm_query, query_route)
-	COMMAND(CONNECT, rdma_ucm_connect, connect_id)
-	WHOLE(LISTEN, rdma_ucm_listen, listen_id)
-	COMMAND(ACCEPT, rdma_ucm_accept, accept_id)
-	WHOLE(REJECT, rdma_ucm_reject, reject_id)
-	WHOLE(DISCONNECT, rdma_ucm_disconnect, disconnect_id)
-	WHOLE(INIT_QP_ATTR, rdma_ucm_init_qp_attr, init_qp_attr)
-	WHOLE(SET_OPTION, rdma_ucm_set_option, set_option)
-	WHOLE(NOTIFY, rdma_ucm_notify, notify)
-	WHOLE(JOIN_IP_MCAST, rdma_ucm_join_ip_mcast, join_ip_mcast)
-	WHOLE(JOIN_MCAST, rdma_ucm_join_mcast, join_mcast)
-	WHOLE(LEAVE_MCAST, rdma_ucm_destroy_id, leave_mcast)
-	WHOLE(MIGRATE_ID, rdma_ucm_migrate_id, migrate_id)
+	COMMAND(CREATE_ID, rdma_ucm_create_id, create_id)
+	COMMAND(DESTROY_ID, rdma_ucm_destroy_id, destroy_id)
+	COMMAND(BIND_IP, rdma_ucm_bind_ip, bind_ip)
+	COMMAND(RESOLVE_IP, rdma_ucm_resolve_ip, resolve_ip)
+	COMMAND(RESOLVE_ROUTE, rdma_ucm_resolve_route, resolve_route)
+	COMMAND(QUERY_ROUTE, rdma_ucm_query, query_route)
+	COMMAND_TO(CONNECT, rdma_ucm_connect, offsetof(struct rdma_ucm_connect, ece), connect_id)
+	COMMAND(LISTEN, rdma_ucm_listen, listen_id)
+	COMMAND_TO(ACCEPT, rdma_ucm_accept, offsetof(struct rdma_ucm_accept, ece), accept_id)
+	COMMAND(REJECT, rdma_ucm_reject, reject_id)
+	COMMAND(DISCONNECT, rdma_ucm_disconnect, disconnect_id)
+	COMMAND(INIT_QP_ATTR, rdma_ucm_init_qp_attr, init_qp_attr)
+	COMMAND(SET_OPTION, rdma_ucm_set_option, set_option)
+	COMMAND(NOTIFY, rdma_ucm_notify, notify)
+	COMMAND(JOIN_IP_MCAST, rdma_ucm_join_ip_mcast, join_ip_mcast)
+	COMMAND(JOIN_MCAST, rdma_ucm_join_mcast, join_mcast)
+	COMMAND(LEAVE_MCAST, rdma_ucm_destroy_id, leave_mcast)
+	COMMAND(MIGRATE_ID, rdma_ucm_migrate_id, migrate_id)
 	case RDMA_USER_CM_CMD_GET_EVENT: {
 		struct rdma_ucm_get_event command;
 		if (length < sizeof(command))

@@ -40,8 +40,9 @@ struct round {
 	uint64_t lowest, lowest_hash; /* its lowest instruction, and the registers there */
 };
 
-static int timer = -1;
-static volatile bool timer_rests; /* a tick came in a request: it is set again when that ends */
+static bool ticks; /* there is a watchdog */
+static __thread int timer = -1;
+static __thread volatile bool timer_rests; /* a tick came in a request: it is set again when that ends */
 static uint64_t tick_us, tick_turn, turn_began_us;
 static uint64_t storing; /* an instruction of a loop that would be a fixpoint but for its store */
 static unsigned steps_most;
@@ -516,20 +517,28 @@ void spin_start(void)
 	struct sigaction tick = { .sa_sigaction = on_tick, .sa_flags = SA_SIGINFO | SA_RESTART };
 	struct sigaction trap = { .sa_sigaction = on_trap,
 				  .sa_flags = SA_SIGINFO | SA_RESTART | SA_NODEFER };
-	struct sigevent event = { .sigev_notify = SIGEV_THREAD_ID };
 	void *frame;
 
 	if (native.spin_us == 0)
 		return;
 	backtrace(&frame, 1); /* its first call loads a library: not in a signal handler */
-	event.sigev_signo = TICK_SIGNAL;
-	event._sigev_un._tid = syscall(SYS_gettid);
+	ticks = true;
 	sigaction(TICK_SIGNAL, &tick, NULL);
 	sigaction(SIGTRAP, &trap, NULL);
+	spin_start_thread();
+}
+
+/* Each thread has a timer of its own, whose signal is for it alone. */
+void spin_start_thread(void)
+{
+	struct sigevent event = { .sigev_notify = SIGEV_THREAD_ID, .sigev_signo = TICK_SIGNAL };
+
+	if (!ticks)
+		return;
+	event._sigev_un._tid = syscall(SYS_gettid);
 	if (syscall(SYS_timer_create, CLOCK_MONOTONIC, &event, &timer) < 0)
 		native_fail("no timer for the watchdog: %s", strerror(errno));
-	tick_us = native.spin_us;
-	steps_most = 256;
+	begin_turn();
 	set_timer(tick_us);
 }
 

@@ -129,8 +129,8 @@ static void add_descriptor(struct rows *rows, int place, struct pollfd *polled, 
 
 static void set_ready(struct pollfd *fds, int place, short ready)
 {
-	/* Of epoll's members only that one of them is ready. */
-	if (ready)
+	/* Of epoll's members only that one of them is ready. A place below 0 is no descriptor's. */
+	if (ready && place >= 0)
 		fds[place].revents |= epoll_of(fds[place].fd) ? POLLIN : ready;
 }
 
@@ -182,12 +182,21 @@ int wait_for(struct pollfd *fds, nfds_t count, uint64_t timeout_ps)
 		fds[i].revents = 0;
 		add_descriptor(&rows, i, &fds[i], 0);
 	}
+	bool is_shared = rows.native_count > 0 && threads_share_descriptors();
+	if (is_shared)
+		add_row(&rows, (struct row){ -1, POLLED_futex, POLLIN, (uintptr_t)&descriptors_key });
 	result = look_at_natives(&rows, fds);
 	bool is_look = timeout_ps == 0 || count_ready(fds, count) > 0;
 	do {
 		uint64_t end = native.alarm_ps < until ? native.alarm_ps : until;
+		if (is_shared && !is_look)
+			thread_waits_on(&descriptors_key);
 		if (result == 0)
 			result = ask_host(&rows, fds, is_look ? 0 : end == NEVER ? NEVER : end - now_ps());
+		if (is_shared && !is_look) {
+			thread_waits_on(NULL);
+			result = result == 0 ? look_at_natives(&rows, fds) : result;
+		}
 		raise_alarm_if_due();
 		if (result == 0)
 			result = count_ready(fds, count);
