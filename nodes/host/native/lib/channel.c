@@ -460,8 +460,8 @@ __attribute__((constructor)) static void start(int argc, char **argv)
 	syscall(SYS_close, replies_fd);
 	requests_fd = high[0];
 	replies_fd = high[1];
-	native.lease = !lease || strcmp(lease, "off") != 0;
-	native.local_polls = !lease || strcmp(lease, "clock") != 0;
+	native.lease = !lease || strncmp(lease, "off", 3) != 0;
+	native.local_polls = !lease || strncmp(lease, "clock", 5) != 0;
 	bool instrumented = getenv("RACKMESH_INSTRUMENTED") != NULL;
 	unsetenv("RACKMESH_NATIVE");
 	unsetenv("RACKMESH_LEASE");
