@@ -43,6 +43,11 @@ export type Handler<Name extends RequestName> = (
 export type Handlers<Names extends RequestName> = { readonly [Name in Names]: Handler<Name> };
 
 const DONE = {};
+/**
+ * The card has one GID, and programs find it at two places: at 0, and at 1, where rxe and ConnectX have
+ * the first one of RoCEv2, so that commands that people use need no change.
+ */
+const GIDS = 2;
 /** The OUI of the cards' MACs, which are locally administered. */
 const VENDOR_ID = 0x02_0000;
 /**
@@ -262,7 +267,7 @@ export const CONTROL: Handlers<
         state: it.state === "active" ? 4 : 1,
         max_mtu: codeOf(it.maxMtu),
         active_mtu: codeOf(it.activeMtu),
-        gid_tbl_len: it.gidTblLen,
+        gid_tbl_len: GIDS,
         max_msg_sz: it.maxMsgSz,
         pkey_tbl_len: it.pkeyTblLen,
         active_width: it.activeWidth,
@@ -277,7 +282,7 @@ export const CONTROL: Handlers<
   *query_gid({ device: handle, port, index }, objects) {
     const device = deviceAt(objects, handle);
     if (failed(device)) return device;
-    const it = yield* device.verbs.queryGidEx(device, port, index);
+    const it = yield* device.verbs.queryGidEx(device, port, index < GIDS ? 0 : index);
     if (failed(it)) return it;
     const view = new DataView(it.gid.buffer, it.gid.byteOffset);
     return {
