@@ -17,7 +17,7 @@ export async function writeNewNative(target: string): Promise<NewProtocol> {
   const stem = stemOf(basename(folder), { isFile: false, otherwise: "my_native" });
   const protocol = `${stem}.c`, scenario = `${stem}.yaml`;
   for (const file of [protocol, scenario]) {
-    if (isThere(`${folder}/${file}`)) throw alreadyThere(`${folder}/${file}`);
+    if (isThere(`${folder}/${file}`)) throw alreadyThere(`${folder}/${file}`, "a folder");
   }
   const files = {
     [protocol]: await Deno.readTextFile(projectFile(TEMPLATE)),

@@ -68,8 +68,8 @@ export async function missingImports(folder: string): Promise<string | undefined
   return `deno.json stays as it is; editors need in its "imports": ${lines.join(", ")}`;
 }
 
-export function alreadyThere(path: string) {
-  const expected = "the name of one that is not there yet";
+export function alreadyThere(path: string, what = "a protocol") {
+  const expected = `the name of ${what} that is not there yet`;
   return refusal("", { found: `${path} is there already`, expected });
 }
 

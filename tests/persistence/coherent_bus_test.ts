@@ -120,10 +120,10 @@ describe("C-02: what the conversion to PCIe costs", () => {
   // Exact, as all times are modelled: `profile.ts` has the sources of both buses' parts.
   for (
     const [test, size, pcie, coherent] of [
-      ["ib_read_lat", "64B", 1752, 1287],
-      ["ib_read_lat", "4KiB", 2763, 2121],
-      ["ib_write_lat", "64B", 771, 634],
-      ["ib_write_lat", "4KiB", 2661, 2009],
+      ["ib_read_lat", "64B", 1686, 1260],
+      ["ib_read_lat", "4KiB", 2697, 2094],
+      ["ib_write_lat", "64B", 756, 619],
+      ["ib_write_lat", "4KiB", 2580, 1967],
     ] as const
   ) {
     it(`C-02: ${test} of ${size}: ${pcie} ns on PCIe, ${coherent} ns on the coherent bus`, () => {
