@@ -23,13 +23,13 @@ const KILLED = 128 + 9;
 /**
  * Two shells, each of which dies with its parent, as the program does: whatever the host's process dies
  * of, and whatever the program waits for. The first one has the program's status, and takes with it what
- * the program has started. `$1` is the host's process, which may have died before the signal was asked for.
+ * the program has started. `$1` is the parent, which may have died before the signal was asked for.
  */
-const PROGRAM = `ulimit -f ${
+const PROGRAM = `[ $PPID = "$1" ] || exit 1; shift; ulimit -f ${
   FILE_BYTES / 512
 }; exec >stdout 2>stderr </dev/null 3>requests 4<replies; exec "$@"`;
 const LAUNCH = `[ $PPID = "$1" ] && cd "$2" && shift 2 && ` +
-  `{ setpriv --pdeathsig KILL sh -c '${PROGRAM}' sh "$@"; echo $? >status; kill -KILL 0; } 2>/dev/null`;
+  `{ setpriv --pdeathsig KILL sh -c '${PROGRAM}' sh $$ "$@"; echo $? >status; kill -KILL 0; } 2>/dev/null`;
 /** Where it cannot, the pipes are opened all the same: the host's process waits for that. */
 const LAUNCHER = `setpriv --pdeathsig KILL true 2>/dev/null && ` +
   `exec setpriv --pdeathsig KILL sh -c "$0" sh "$@"; cd "$2" && ` +
