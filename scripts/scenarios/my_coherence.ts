@@ -1,8 +1,8 @@
 /**
  * Rows that replace some of the coherent cards' protocol: a line that no card has is lent
  * exclusively to the one that reads it, as MESI's E. A program that reads a word and then writes it
- * asks once, and home's own cores pay: their next load takes the line back. Whether it holds: rack
- * explore --protocol scripts/scenarios/my_coherence.ts
+ * asks once, and home's own cores pay: their next load takes the line back. Whether it holds:
+ * rack explore --protocol scripts/scenarios/my_coherence.ts
  */
 import { type CoherenceProtocol, HOME_TABLE, type HomeRow } from "rackmesh";
 

@@ -234,8 +234,8 @@ const VERBS: readonly (readonly [keyof typeof VERB_CALLS, ...Case])[] = [
   ],
   [
     "createQp",
-    pair({ maxInlineData: 221 }),
-    "options.maxInlineData is 221: expected a length in bytes, a whole number from 0 to 220",
+    pair({ maxInlineData: 237 }),
+    "options.maxInlineData is 237: expected a length in bytes, a whole number from 0 to 236",
   ],
   [
     "createQp",
