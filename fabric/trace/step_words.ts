@@ -76,6 +76,8 @@ export const STEP_WORDS: Readonly<Record<string, Meaning>> = {
   "judge-moved": { text: "the card of @ has moved the copies of a shared region, or refused to" },
   "state": { text: "@ changes the state of a line of a shared region" },
   "store-deposit": { text: "@ stores a message out of a receive buffer that survives" },
+  "native-refused": { text: "a call of a native program of @ is refused" },
+  "native-exit": { text: "a native program of @ ends" },
   ...mechanismWords(),
 };
 
