@@ -79,7 +79,7 @@ class PipedProcess implements NativeProcess, NativeThread {
       // Of one length: the environment lies above the stack, whose addresses peers may be told.
       RACKMESH_LEASE: (env["RACKMESH_LEASE"] ?? "on").padEnd("clock".length),
     }).map(([key, value]) => `${key}=${value}`);
-    // The program sees its name in the scenario as its first argument where the shell can give it.
+    // The program sees its path as its name: neither the shell nor env gives another one.
     const [, ...given] = argv;
     const command = [...wrap?.(folder) ?? [], "env", "-i", ...variables, file, ...given];
     const child = new Deno.Command("sh", {

@@ -7,14 +7,8 @@ import type { WritebackPlan } from "../../fabric/rack/plan/plan.ts";
 import { assert } from "../../fabric/base/assert.ts";
 import { NEVER, type Time } from "../../fabric/base/time.ts";
 import { IN_ORDER } from "../../nodes/host/memory/memory_log.ts";
-import {
-  type CrashCursor,
-  type DirtyLine,
-  type DurableEntry,
-  LINE_BYTES,
-  type Range,
-  type Readable,
-} from "./history.ts";
+import { LINE_BYTES } from "../../fabric/base/cache_line.ts";
+import type { CrashCursor, DirtyLine, DurableEntry, Range, Readable } from "./history.ts";
 
 /** P-41: never torn below this. */
 export const WORD_BYTES = 8;

@@ -8,7 +8,8 @@ import { SCM_BASE } from "../../nodes/host/memory/address_map.ts";
 import type { HeldBytes, HeldLog, JournalWrite } from "../../nodes/rnic/state/dma_state.ts";
 import { firstPlace } from "../checks/values.ts";
 import { isSame } from "./choices.ts";
-import { edgeOf, LINE_BYTES } from "./history.ts";
+import { LINE_BYTES } from "../../fabric/base/cache_line.ts";
+import { edgeOf } from "./history.ts";
 
 export interface HeldWrite {
   readonly offset: number;

@@ -2,12 +2,11 @@
  * The history of one host's SCM in a run, with exact times; {@link CrashCursor} has what a power
  * failure leaves at any instant, without another run (P-05).
  */
+import { LINE_BYTES } from "../../fabric/base/cache_line.ts";
 import { assert } from "../../fabric/base/assert.ts";
 import type { Time } from "../../fabric/base/time.ts";
 import type { ImageView } from "../checks/run_record.ts";
 import type { MemoryLog } from "../../nodes/host/memory/memory_log.ts";
-
-export const LINE_BYTES = 64;
 
 /** See {@link MemoryLog}; `lost`: a new life begins, without what was not durable. */
 export type Entry =

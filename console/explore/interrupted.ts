@@ -15,12 +15,12 @@ import {
   wordsWith,
   type Writeback,
 } from "./choices.ts";
+import { LINE_BYTES } from "../../fabric/base/cache_line.ts";
 import {
   type CrashCursor,
   type DirtyLine,
   type DurableEntry,
   type Entry,
-  LINE_BYTES,
   overlaps,
   type Range,
   type Readable,

@@ -1,7 +1,8 @@
 import { PS_PER_US, type Time } from "../../fabric/base/time.ts";
 import { type RnicWrite, writesOf } from "./cards.ts";
 import { isSame, WORD_BYTES } from "./choices.ts";
-import { CrashCursor, LINE_BYTES, Pages, type Readable } from "./history.ts";
+import { LINE_BYTES } from "../../fabric/base/cache_line.ts";
+import { CrashCursor, Pages, type Readable } from "./history.ts";
 import type { HeldWrite } from "./held_history.ts";
 import { lifeAt } from "../checks/lives.ts";
 import { leftOf } from "./survivors.ts";

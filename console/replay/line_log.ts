@@ -6,7 +6,7 @@
 import type { Time } from "../../fabric/base/time.ts";
 import type { MemoryLog } from "../../nodes/host/memory/memory_log.ts";
 import { isSame } from "../explore/choices.ts";
-import { LINE_BYTES } from "../explore/history.ts";
+import { LINE_BYTES } from "../../fabric/base/cache_line.ts";
 import { ByteLog, Numbers } from "./log_arrays.ts";
 
 const PAGE_BYTES = 4_096;

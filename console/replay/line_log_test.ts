@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { rngFor } from "../../fabric/base/rng.ts";
-import { CrashCursor, HistoryLog, LINE_BYTES, Pages } from "../explore/history.ts";
+import { LINE_BYTES } from "../../fabric/base/cache_line.ts";
+import { CrashCursor, HistoryLog, Pages } from "../explore/history.ts";
 import { LineLog } from "./line_log.ts";
 
 const SCM_BYTES = 3 * 4_096;

@@ -1,6 +1,6 @@
 import type { MemoryLog } from "../../nodes/host/memory/memory_log.ts";
 import { isSame } from "../explore/choices.ts";
-import { LINE_BYTES } from "../explore/history.ts";
+import { LINE_BYTES } from "../../fabric/base/cache_line.ts";
 import type { Time } from "../../fabric/base/time.ts";
 import { LineLog } from "./line_log.ts";
 import { Numbers } from "./log_arrays.ts";

@@ -1,7 +1,7 @@
 import { formatTime, type Time } from "../../fabric/base/time.ts";
 import { persistence } from "../checks/persistence.ts";
 import type { TimedRecord } from "../../fabric/audit.ts";
-import { LINE_BYTES } from "../explore/history.ts";
+import { LINE_BYTES } from "../../fabric/base/cache_line.ts";
 import { victimOf } from "../explore/post_crash_run.ts";
 import { type HostMemory, type Piece, refOf } from "./host_memory.ts";
 import type { DeclaredWrite, MemoryRecord } from "./memory_record.ts";

@@ -10,7 +10,10 @@ import type { RackPlan } from "../rack/plan/plan.ts";
 import type { Deadlines } from "../base/deadlines.ts";
 import type { EventQueue } from "./event_queue.ts";
 
-/** With more nodes or events than that the least distance stands for each of them. */
+/**
+ * Of more nodes only the next deadline counts, with the least distance of any; of more events only the
+ * next one, as if it were the node's own.
+ */
 const LOOKED_AT_MAX = 64;
 
 export class Quiet {

@@ -192,8 +192,10 @@ export class Host implements Node, Machine<ThreadContext> {
   step(now: Time, input: Input, out: Outputs): void {
     this.now = now;
     this.#out = out;
-    this.#processor.acted = input.kind !== "wake" || this.#isMoreDue(input);
-    this.#processor.interruptSpins(now, this.#isMoreDue(input) ? "more" : "programs");
+    // More than programs is due: also a wake in which none acts is an event.
+    const isMoreDue = this.#isMoreDue(input);
+    this.#processor.acted = isMoreDue;
+    this.#processor.interruptSpins(now, isMoreDue ? "more" : "programs");
     this.iio.catchUp(now);
     this.memory.advance(now);
     if (this.#powered === (input.kind === "power")) {

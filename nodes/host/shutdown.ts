@@ -8,7 +8,7 @@ import type { Processor } from "./cpu/processor.ts";
 import type { Cpu, Steps } from "./cpu/program.ts";
 import { HostShutdown } from "./cpu/region.ts";
 import { SCM_BASE } from "./memory/address_map.ts";
-import { LINE_BYTES } from "./memory/llc.ts";
+import { LINE_BYTES } from "../../fabric/base/cache_line.ts";
 
 /**
  * A choice: time for programs to end, as between the two signals of a shutdown, and the interval of

@@ -5,7 +5,7 @@
 import type { Time } from "../../../fabric/base/time.ts";
 import { countOf, FINDINGS_MAX } from "../finding.ts";
 import { lifeAt } from "../lives.ts";
-import { LINE_BYTES } from "./line_content.ts";
+import { LINE_BYTES } from "../../../fabric/base/cache_line.ts";
 import { checkerOf, type CheckSteps, inSteps, type RunRecord } from "../run_record.ts";
 import { firstPlace } from "../values.ts";
 import { type Access, hadPower, type Region, sharedAccessSteps, usesRegions } from "./accesses.ts";

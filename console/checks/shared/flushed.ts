@@ -8,7 +8,8 @@ import type { Life, Lives } from "../lives.ts";
 import { firstPlace, type Instant, isBefore, type NotedWrite, UNIT_BYTES } from "../values.ts";
 import { drained, inSteps, type Steps } from "../run_record.ts";
 import { type Access, type Region, sharedAccessSteps } from "./accesses.ts";
-import { isEqual, LINE_BYTES, sumOf } from "./line_content.ts";
+import { LINE_BYTES } from "../../../fabric/base/cache_line.ts";
+import { isEqual, sumOf } from "./line_content.ts";
 
 /**
  * In the order of their begins.

@@ -2,9 +2,9 @@
  * Possible contents of a region's line, and the effect of an access on them: bytes, and the
  * knowledge of each.
  */
+import { LINE_BYTES } from "../../../fabric/base/cache_line.ts";
 import { areEqual } from "../../base/bytes.ts";
 
-export const LINE_BYTES = 64;
 const WORD_BYTES = 8;
 
 /**

@@ -17,13 +17,13 @@
  * whole line ends that.
  */
 import type { Steps } from "../run_record.ts";
+import { LINE_BYTES } from "../../../fabric/base/cache_line.ts";
 import {
   bytesText,
   type Content,
   contentAfter,
   isPlainRead,
   keyOf,
-  LINE_BYTES,
   type LineOp,
   type MayHave,
   UNSEEN,

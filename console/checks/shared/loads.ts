@@ -5,7 +5,8 @@ import { checkerOf, type CheckSteps, inSteps, type RunRecord, type Steps } from 
 import type { Instant } from "../values.ts";
 import { type Access, type Region, sharedAccessSteps, usesRegions } from "./accesses.ts";
 import { firstFault } from "./faults.ts";
-import { LINE_BYTES, type LineOp } from "./line_content.ts";
+import { LINE_BYTES } from "../../../fabric/base/cache_line.ts";
+import type { LineOp } from "./line_content.ts";
 import { type LineEvent, lineSteps, type LineVerdict } from "./line_order.ts";
 import { mayHaveOf } from "./persisted_lines.ts";
 import { wrongBuffers } from "./store_buffers.ts";

@@ -23,7 +23,8 @@ import {
 } from "../values.ts";
 import { type Access, type Region, sharedAccesses } from "./accesses.ts";
 import { isUnknown, writeOf, writesOf } from "./flushed.ts";
-import { LINE_BYTES, type MayHave } from "./line_content.ts";
+import { LINE_BYTES } from "../../../fabric/base/cache_line.ts";
+import type { MayHave } from "./line_content.ts";
 
 /**
  * Bytes of the line that may be found after a power failure of home at `at`. DRAM, and words with

@@ -6,7 +6,7 @@ import type { LineStateRecord } from "../../../fabric/audit.ts";
 import type { Time } from "../../../fabric/base/time.ts";
 import { countOf, type Finding, FINDINGS_MAX } from "../finding.ts";
 import { sharedAccessSteps, usesRegions } from "./accesses.ts";
-import { LINE_BYTES } from "./line_content.ts";
+import { LINE_BYTES } from "../../../fabric/base/cache_line.ts";
 import { checkerOf, type CheckSteps, inSteps, type RunRecord, type Steps } from "../run_record.ts";
 
 export const singleWriter = checkerOf({

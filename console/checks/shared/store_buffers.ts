@@ -5,7 +5,8 @@
  * buffer empty. `line_order.ts` judges the order in which stores leave.
  */
 import type { AccessRecord, BufferedRecord } from "../../../fabric/audit.ts";
-import { isEqual, LINE_BYTES } from "./line_content.ts";
+import { LINE_BYTES } from "../../../fabric/base/cache_line.ts";
+import { isEqual } from "./line_content.ts";
 import { inSteps, type RunRecord, type Steps } from "../run_record.ts";
 
 interface Held {

@@ -1,7 +1,7 @@
 /** The coverage of explorations at instants at which not every choice was tried, counted and in words. */
 import { countOf } from "../../checks/finding.ts";
 import { type Cell, WORD_BYTES } from "../choices.ts";
-import { LINE_BYTES } from "../history.ts";
+import { LINE_BYTES } from "../../../fabric/base/cache_line.ts";
 import type { Coverage } from "./ways.ts";
 
 export interface Covered extends Coverage {

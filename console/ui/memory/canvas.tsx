@@ -1,9 +1,9 @@
 /** The map on a canvas as large as its window: rows are painted as they scroll into it. */
 import { useEffect, useRef, useState } from "preact/hooks";
+import { LINE_BYTES } from "../../../fabric/base/cache_line.ts";
 import {
   firstOpen,
   gridOf,
-  LINE_BYTES,
   lineAt,
   type LineMap,
   LOOKS,

@@ -1,7 +1,8 @@
 import type { MemoryLine, MemorySpan, MemoryView, WriteRef } from "../../api/replay.ts";
 import { time } from "../figures.ts";
 import { lookAt } from "../state.ts";
-import { LINE_BYTES, type LineState, LOOKS } from "./memory_map.ts";
+import { LINE_BYTES } from "../../../fabric/base/cache_line.ts";
+import { type LineState, LOOKS } from "./memory_map.ts";
 
 /** @param detail undefined until the bytes are read. */
 export function LineDetail(

@@ -2,10 +2,9 @@
  * A line of 64 B is a cell. Its state is one number, so that a million of them are an array of a
  * megabyte and one `putImageData`.
  */
+import { LINE_BYTES } from "../../../fabric/base/cache_line.ts";
 import type { MemoryLine, MemoryPart, MemoryView } from "../../api/replay.ts";
 import type { CopyPlace } from "../../api/replay_terms.ts";
-
-export const LINE_BYTES = 64;
 
 /** As bits: the place of the newest copy of its worst byte, and flags. */
 export type LineCode = number;

@@ -10,15 +10,8 @@ import type { View } from "../view.ts";
 import { MapCanvas } from "./canvas.tsx";
 import { LineDetail } from "./line_detail.tsx";
 import { Overview, PARTS, type Range } from "./overview.tsx";
-import {
-  countsOf,
-  leftOf,
-  LINE_BYTES,
-  type LineState,
-  LOOKS,
-  mapOf,
-  STATES,
-} from "./memory_map.ts";
+import { LINE_BYTES } from "../../../fabric/base/cache_line.ts";
+import { countsOf, leftOf, type LineState, LOOKS, mapOf, STATES } from "./memory_map.ts";
 
 const memory = new Reader<MemoryView>(), loss = new Reader<Loss>();
 /** The written stretch, and the chosen part of one with more lines than are shown. */

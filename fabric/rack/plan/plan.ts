@@ -195,7 +195,7 @@ export interface ProgramPlan {
 
 /** How a native program is started. */
 export interface NativePlan {
-  /** With the name that the program sees first. */
+  /** As in the scenario: the name, and the arguments. */
   readonly argv: readonly string[];
   /** The binary's absolute path. */
   readonly file: string;

@@ -35,7 +35,7 @@ import { type LineMessage, lineOf } from "../../../fabric/wire/host_bus/region_m
 import type { AccessModule, Spent } from "../../../fabric/trace/access_modules.ts";
 import { Fifo } from "../../../fabric/base/fifo.ts";
 import { SCM_BASE } from "../memory/address_map.ts";
-import { LINE_BYTES } from "../memory/llc.ts";
+import { LINE_BYTES } from "../../../fabric/base/cache_line.ts";
 import type { MemorySystem } from "../memory/memory_system.ts";
 import type { MemoryDirectory } from "./memory_directory.ts";
 

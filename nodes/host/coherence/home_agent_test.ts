@@ -5,7 +5,7 @@ import { seeded } from "../../../fabric/base/property_testing.ts";
 import type { PersistenceDomain } from "../../../fabric/rack/plan/persistence_domain.ts";
 import type { HostTiming } from "../../../fabric/rack/plan/plan.ts";
 import { SCM_BASE } from "../memory/address_map.ts";
-import { LINE_BYTES } from "../memory/llc.ts";
+import { LINE_BYTES } from "../../../fabric/base/cache_line.ts";
 import { MemorySystem } from "../memory/memory_system.ts";
 import { RIG_TIMING, rigPlan } from "../testing/host_testing.ts";
 import { byteAt, type Ended, HomeBench } from "./home_bench_testing.ts";

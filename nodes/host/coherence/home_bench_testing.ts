@@ -20,7 +20,7 @@ import type { Answer } from "../../../fabric/coherence/access.ts";
 import { newOutput, type Output } from "../../../fabric/coherence/output.ts";
 import type { LineMessage } from "../../../fabric/wire/host_bus/region_messages.ts";
 import type { MemorySystem } from "../memory/memory_system.ts";
-import { LINE_BYTES } from "../memory/llc.ts";
+import { LINE_BYTES } from "../../../fabric/base/cache_line.ts";
 import { RIG_TIMING } from "../testing/host_testing.ts";
 import { MemoryDirectory } from "./memory_directory.ts";
 import { HomeAgent } from "./home_agent.ts";

@@ -9,7 +9,7 @@ import {
   type SharedRegion,
 } from "../../../fabric/rack/plan/shared_region.ts";
 import { AddressFault, type AddressMap } from "../memory/address_map.ts";
-import { LINE_BYTES } from "../memory/llc.ts";
+import { LINE_BYTES } from "../../../fabric/base/cache_line.ts";
 
 /** Virtual addresses [from, to) of a region, with its directory in SCM. */
 interface Place {

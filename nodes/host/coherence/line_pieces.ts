@@ -1,7 +1,7 @@
 /** Cuts a range of a region into pieces of its lines, and describes a store to each. */
 import { allocateKept } from "../../../fabric/base/slab.ts";
 import type { LineChange } from "../../../fabric/wire/host_bus/line_change.ts";
-import { LINE_BYTES } from "../memory/llc.ts";
+import { LINE_BYTES } from "../../../fabric/base/cache_line.ts";
 
 /** Bytes [from, to) of line `line`. */
 export interface Piece {

@@ -17,7 +17,7 @@ import {
   SCM_BASE,
   type SharedRegion,
 } from "../../../fabric/rack/plan/shared_region.ts";
-import { LINE_BYTES } from "../memory/llc.ts";
+import { LINE_BYTES } from "../../../fabric/base/cache_line.ts";
 import type { MemorySystem } from "../memory/memory_system.ts";
 
 const { none: NONE, shared: SHARED, poison: POISON } = DIRECTORY_CONTENT;

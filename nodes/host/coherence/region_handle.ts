@@ -10,7 +10,7 @@ import type { SharedRegion } from "../../../fabric/rack/plan/shared_region.ts";
 import type { Cpu, Region, Source, Steps, Wait } from "../cpu/program.ts";
 import { RegionFenced, RegionLost, type RegionRange, RegionRefused } from "../cpu/region.ts";
 import { answered } from "../cpu/wait_site.ts";
-import { LINE_BYTES } from "../memory/llc.ts";
+import { LINE_BYTES } from "../../../fabric/base/cache_line.ts";
 import { choosePlace } from "./choose_place.ts";
 import { type Piece, pieceAt, piecesOf, writeOf } from "./line_pieces.ts";
 import type { LineRequest, Outcome, RegionAccess } from "./line_access.ts";

@@ -7,7 +7,7 @@ import {
   type SharedRegion,
 } from "../../../fabric/rack/plan/shared_region.ts";
 import type { Cpu } from "../cpu/program.ts";
-import { LINE_BYTES } from "../memory/llc.ts";
+import { LINE_BYTES } from "../../../fabric/base/cache_line.ts";
 import type { RegionLine } from "./home_places.ts";
 import type { Verdict } from "./placement_judge.ts";
 import { traceState } from "./region_trace.ts";

@@ -25,7 +25,7 @@ import type { Cpu, Region, Steps } from "../cpu/program.ts";
 import { HostShutdown, RegionRefused, type SharedRegions } from "../cpu/region.ts";
 import type { HostBus } from "../cpu/host_bus.ts";
 import type { AddressMap } from "../memory/address_map.ts";
-import { LINE_BYTES } from "../memory/llc.ts";
+import { LINE_BYTES } from "../../../fabric/base/cache_line.ts";
 import type { MemorySystem } from "../memory/memory_system.ts";
 import type { HostTable } from "../../../fabric/coherence/host_agent_table.ts";
 import { FarPort } from "./far_port.ts";

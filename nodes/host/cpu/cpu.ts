@@ -23,7 +23,7 @@ import {
   VIRTUAL_CONTIGUOUS_BASE,
 } from "../memory/address_map.ts";
 import type { CardMemory } from "../memory/card_memory.ts";
-import { LINE_BYTES } from "../memory/llc.ts";
+import { LINE_BYTES } from "../../../fabric/base/cache_line.ts";
 import type { IioStacks } from "../memory/iio_stacks.ts";
 import type { QueueGuard } from "../memory/queue_guard.ts";
 import type { MemorySystem } from "../memory/memory_system.ts";

@@ -11,7 +11,7 @@ import {
 } from "../../../fabric/wire/host_bus/queue_information.ts";
 import { breachText } from "../../../fabric/wire/host_bus/queue_rules.ts";
 import { AddressFault } from "./address_map.ts";
-import { LINE_BYTES } from "./llc.ts";
+import { LINE_BYTES } from "../../../fabric/base/cache_line.ts";
 import type { QueueGuard } from "./queue_guard.ts";
 
 export class CardMemory {

@@ -4,7 +4,7 @@
  */
 import type { DurableWrite } from "../../../fabric/node.ts";
 import type { Time } from "../../../fabric/base/time.ts";
-import { LINE_BYTES } from "./llc.ts";
+import { LINE_BYTES } from "../../../fabric/base/cache_line.ts";
 import type { MemoryLog } from "./memory_log.ts";
 import { SCM_ATOMIC_BYTES } from "./scm.ts";
 import { overlay, type SparseBytes, type Stick } from "./sparse_bytes.ts";

@@ -21,7 +21,7 @@ import {
 import { DRAM_PAGE_BYTES } from "./address_map.ts";
 import { Fifo } from "../../../fabric/base/fifo.ts";
 import type { Iommu } from "./iommu.ts";
-import { LINE_BYTES } from "./llc.ts";
+import { LINE_BYTES } from "../../../fabric/base/cache_line.ts";
 import type { MemorySystem } from "./memory_system.ts";
 import { SCM_ATOMIC_BYTES } from "./scm.ts";
 import { overlay } from "./sparse_bytes.ts";

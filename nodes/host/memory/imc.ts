@@ -10,7 +10,7 @@
  */
 import { assert, fail } from "../../../fabric/base/assert.ts";
 import { type Time, transferTime } from "../../../fabric/base/time.ts";
-import { LINE_BYTES } from "./llc.ts";
+import { LINE_BYTES } from "../../../fabric/base/cache_line.ts";
 import type { SparseBytes } from "./sparse_bytes.ts";
 import type { XpBuffer } from "./xp_buffer.ts";
 

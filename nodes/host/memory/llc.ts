@@ -3,10 +3,10 @@
  * (real caches guarantee no order: campaigns randomise it). Cores may allocate in every way;
  * inbound DMA (DDIO) only in the first `ddioWays`, but a hit updates the line in place.
  */
+import { LINE_BYTES } from "../../../fabric/base/cache_line.ts";
 import { assert, fail } from "../../../fabric/base/assert.ts";
 import type { Rng } from "../../../fabric/base/rng.ts";
 
-export const LINE_BYTES = 64;
 /** Lines of a presence counter, by which uncached ranges are found fast. */
 const GROUP_LINES = 64;
 

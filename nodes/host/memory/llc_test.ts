@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { beforeEach, describe, it } from "@std/testing/bdd";
 import { rngFor } from "../../../fabric/base/rng.ts";
-import { LINE_BYTES, Llc } from "./llc.ts";
+import { LINE_BYTES } from "../../../fabric/base/cache_line.ts";
+import { Llc } from "./llc.ts";
 
 const CORE = { by: "core", fill: true } as const;
 const DMA = { by: "dma", fill: true } as const;

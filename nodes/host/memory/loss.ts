@@ -13,7 +13,8 @@ import {
 import { type PersistenceDomain, survives } from "../../../fabric/rack/plan/persistence_domain.ts";
 import { SCM_BASE } from "./address_map.ts";
 import type { IioStacks } from "./iio_stacks.ts";
-import { LINE_BYTES, overlayDirty } from "./llc.ts";
+import { LINE_BYTES } from "../../../fabric/base/cache_line.ts";
+import { overlayDirty } from "./llc.ts";
 import type { MemorySystem } from "./memory_system.ts";
 import { overlay } from "./sparse_bytes.ts";
 

@@ -6,7 +6,7 @@ import type { HostPlan } from "../../../fabric/rack/plan/plan.ts";
 import type { Time } from "../../../fabric/base/time.ts";
 import { type Memory, SCM_BASE } from "./address_map.ts";
 import { Imc, type ImcPlan } from "./imc.ts";
-import { LINE_BYTES } from "./llc.ts";
+import { LINE_BYTES } from "../../../fabric/base/cache_line.ts";
 import { SCM_BLOCK_BYTES } from "./scm.ts";
 import { type ImageReader, SparseBytes, type Stick } from "./sparse_bytes.ts";
 import { XpBuffer } from "./xp_buffer.ts";

@@ -6,7 +6,7 @@
  * [choice] Plain PCIe has nothing of the kind. The coherent way is CXL.cache's, where the store waits for the
  * answer to the snoop.
  */
-import { LINE_BYTES } from "./llc.ts";
+import { LINE_BYTES } from "../../../fabric/base/cache_line.ts";
 
 const LINES = 64;
 

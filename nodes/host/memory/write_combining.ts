@@ -8,7 +8,7 @@
 import { SCM_BASE } from "./address_map.ts";
 import { copyOf } from "../../../fabric/base/slab.ts";
 import { type DurableRecord, wordsOf } from "./durable_record.ts";
-import { LINE_BYTES } from "./llc.ts";
+import { LINE_BYTES } from "../../../fabric/base/cache_line.ts";
 import { IN_ORDER } from "./memory_log.ts";
 import { offsetOf, type PhysicalMemory } from "./physical_memory.ts";
 import { SCM_ATOMIC_BYTES } from "./scm.ts";

@@ -7,7 +7,7 @@
  * not published: this model evicts the least recently written block.
  */
 import { assert } from "../../../fabric/base/assert.ts";
-import { LINE_BYTES } from "./llc.ts";
+import { LINE_BYTES } from "../../../fabric/base/cache_line.ts";
 
 export const XP_BLOCKS = 64;
 

@@ -28,14 +28,12 @@ import { NEVER } from "../../../fabric/base/time.ts";
 import { failed, verbError } from "../verbs/errors.ts";
 import type { VerbError } from "../verbs/objects.ts";
 import { getDeviceList } from "../verbs/query/query_device.ts";
-import type { Handlers } from "./control_requests.ts";
+import { attributeWords, type Handlers, PORT } from "./control_requests.ts";
 import type { NativeObjects } from "./native_objects.ts";
 import { ATTR, CM_EVENTS, MTU_CODES, nameOf, PORT_SPACES, QP_STATES, QP_TYPES } from "./numbers.ts";
 import type { NativeCmEvent, NativeId } from "./rdma_cm.ts";
 import type { Args } from "./words.ts";
 
-/** The port of each card. */
-const PORT = 1;
 const LOOPBACK_NET = 127;
 /** rdma_user_cm.h. */
 const OPTION = { id: 0, ib: 1 } as const;
@@ -138,19 +136,8 @@ function attrWords(it: QpAttributes, { isDatagram }: { readonly isDatagram: bool
   return {
     attr_mask: isDatagram ? mask & ~ATTR.accessFlags : mask,
     qp_state: QP_STATES[it.state!],
-    path_mtu: it.pathMtu === undefined ? 0 : MTU_CODES[it.pathMtu],
-    qkey: it.qKey ?? 0,
-    rq_psn: it.rqPsn ?? 0,
-    sq_psn: it.sqPsn ?? 0,
-    dest_qp_num: it.destQpn ?? 0,
-    qp_access_flags: it.accessFlags ?? 0,
-    max_rd_atomic: it.maxRdAtomic ?? 0,
-    max_dest_rd_atomic: it.maxDestRdAtomic ?? 0,
-    min_rnr_timer: it.minRnrTimer ?? 0,
+    ...attributeWords(it),
     attr_port_num: PORT,
-    timeout: it.timeout ?? 0,
-    retry_cnt: it.retryCnt ?? 0,
-    rnr_retry: it.rnrRetry ?? 0,
     ...(it.destAddress !== undefined && ahWords(it.destAddress, it)),
   };
 }

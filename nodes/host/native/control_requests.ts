@@ -56,7 +56,7 @@ const VENDOR_ID = 0x02_0000;
  */
 const PART_ID = 4119;
 /** The port of each card, as `query/query_port.ts` has it. */
-const PORT = 1;
+export const PORT = 1;
 function* atOnce<T>(answer: T | VerbError): Steps<T | VerbError> {
   return answer;
 }
@@ -136,6 +136,24 @@ function attributesOf(args: Args<"modify_qp">): QpAttributes | VerbError {
 
 function noSuch(what: string, found: number): VerbError {
   return verbError("EINVAL", `There is no such ${what}: ${found}`);
+}
+
+/** The words of an ibv_qp_attr that are numbers of it, 0 where it has none. */
+export function attributeWords(it: QpAttributes) {
+  return {
+    path_mtu: it.pathMtu === undefined ? 0 : MTU_CODES[it.pathMtu],
+    qkey: it.qKey ?? 0,
+    rq_psn: it.rqPsn ?? 0,
+    sq_psn: it.sqPsn ?? 0,
+    dest_qp_num: it.destQpn ?? 0,
+    qp_access_flags: it.accessFlags ?? 0,
+    max_rd_atomic: it.maxRdAtomic ?? 0,
+    max_dest_rd_atomic: it.maxDestRdAtomic ?? 0,
+    min_rnr_timer: it.minRnrTimer ?? 0,
+    timeout: it.timeout ?? 0,
+    retry_cnt: it.retryCnt ?? 0,
+    rnr_retry: it.rnrRetry ?? 0,
+  };
 }
 
 function capsOf(caps: QpCaps) {
@@ -576,19 +594,8 @@ export const CONTROL: Handlers<
       words: {
         qp_state: QP_STATES[state],
         cur_qp_state: QP_STATES[state],
-        path_mtu: it.pathMtu === undefined ? 0 : MTU_CODES[it.pathMtu],
-        qkey: it.qKey ?? 0,
-        rq_psn: it.rqPsn ?? 0,
-        sq_psn: it.sqPsn ?? 0,
-        dest_qp_num: it.destQpn ?? 0,
-        qp_access_flags: it.accessFlags ?? 0,
-        max_rd_atomic: it.maxRdAtomic ?? 0,
-        max_dest_rd_atomic: it.maxDestRdAtomic ?? 0,
-        min_rnr_timer: it.minRnrTimer ?? 0,
+        ...attributeWords(it),
         attr_port_num: state === "reset" ? 0 : PORT,
-        timeout: it.timeout ?? 0,
-        retry_cnt: it.retryCnt ?? 0,
-        rnr_retry: it.rnrRetry ?? 0,
         ...capsOf(caps),
         ...(address !== undefined && {
           is_global: 1,

@@ -7,7 +7,7 @@ export const FILE_BYTES = 1 << 28;
 export interface NativeStart {
   /** The program's name on its host and in its life: names its working folder. */
   readonly name: string;
-  /** The file as the scenario's run found it, and the arguments with the name that the program sees first. */
+  /** The file as the scenario's run found it, and its command in the scenario: a name, and the arguments. */
   readonly file: string;
   readonly argv: readonly string[];
   readonly env: Readonly<Record<string, string>>;

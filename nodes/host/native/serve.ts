@@ -336,7 +336,8 @@ const THREADS: Handlers<
   },
 };
 
-const HANDLERS = {
+/** The compiler demands one for each request. */
+const HANDLERS: Handlers<RequestName> = {
   ...TIME,
   ...CONTROL,
   ...DATA,
@@ -344,6 +345,4 @@ const HANDLERS = {
   ...SCM,
   ...CM,
   ...THREADS,
-} as unknown as {
-  readonly [Name in RequestName]: Handler<Name>;
 };

@@ -6,7 +6,7 @@
 import { AddressFault, type Buffer, VIRTUAL_SCM_BASE } from "../memory/address_map.ts";
 import { type PersistenceDomain, survives } from "../../../fabric/rack/plan/persistence_domain.ts";
 import { wordsOf } from "../memory/durable_record.ts";
-import { LINE_BYTES } from "../memory/llc.ts";
+import { LINE_BYTES } from "../../../fabric/base/cache_line.ts";
 import { IN_ORDER, type MemoryLog } from "../memory/memory_log.ts";
 import { type Steps, stepsOf, type Wait, type Wake } from "../cpu/program.ts";
 import type { Recover, RecoveryCpu } from "./protocol.ts";

@@ -63,21 +63,36 @@ static void buffer_need(struct buffer *buffer, size_t room)
 	buffer->room = grown;
 }
 
-_Noreturn void native_fail(const char *format, ...)
+static void say(const char *format, va_list args)
 {
 	char line[512];
-	va_list args;
 	int length = snprintf(line, sizeof(line), "rackmesh: ");
 
-	va_start(args, format);
 	length += vsnprintf(line + length, sizeof(line) - length - 1, format, args);
-	va_end(args);
 	if (length > (int)sizeof(line) - 2)
 		length = sizeof(line) - 2;
 	line[length++] = '\n';
 	if (syscall(SYS_write, STDERR_FILENO, line, length) < 0) {
-		/* It has no standard error: the code must do. */
+		/* It has no standard error. */
 	}
+}
+
+void complain(const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	say(format, args);
+	va_end(args);
+}
+
+_Noreturn void native_fail(const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	say(format, args);
+	va_end(args);
 	_exit(70);
 }
 

@@ -23,23 +23,6 @@
 /* Bytes of one request: more are several, which take no time between them. */
 #define PART_BYTES (64u << 10)
 
-void complain(const char *format, ...)
-{
-	char line[512];
-	va_list args;
-	int length = snprintf(line, sizeof(line), "rackmesh: ");
-
-	va_start(args, format);
-	length += vsnprintf(line + length, sizeof(line) - length - 1, format, args);
-	va_end(args);
-	if (length > (int)sizeof(line) - 2)
-		length = sizeof(line) - 2;
-	line[length++] = '\n';
-	if (syscall(SYS_write, STDERR_FILENO, line, length) < 0) {
-		/* It has no standard error. */
-	}
-}
-
 static struct net_socket *socket_of(struct descriptor *descriptor)
 {
 	struct data *data = descriptor ? descriptor->data : NULL;

@@ -47,9 +47,6 @@ static inline int fail(int error)
 	return -1;
 }
 
-/* A line on standard error: what the rack has not. */
-void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
-
 /* rdma_cm.c: the device of librdmacm. `channel` is a descriptor's handle. */
 bool cm_is_path(const char *path);
 int cm_open(int flags);

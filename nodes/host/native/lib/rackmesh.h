@@ -71,6 +71,8 @@ void request_bytes(const void *bytes, size_t length);
 int request_send(void);
 const uint64_t *answer(void); /* the words behind REPLY, valid until the next request begins */
 size_t answer_bytes(void);    /* bytes behind REPLY: words, rows, bytes */
+/* A line on standard error: what the rack has not. */
+void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The program cannot go on: a line on standard error, and its end with code 70. */
 _Noreturn void native_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

@@ -12,6 +12,7 @@
  * contain, complete or not, all later messages: {@link replay} stores the complete ones up to the
  * first that is missing. In DRAM there is no word, and no guarantee.
  */
+import { LINE_BYTES } from "../../../../fabric/base/cache_line.ts";
 import type { Cpu, Steps } from "../../cpu/program.ts";
 import {
   decodeMessage,
@@ -24,7 +25,6 @@ import type { Buffer } from "../../memory/address_map.ts";
 
 /** Slots share no line with the word. */
 const SLOTS_AT = 64;
-const LINE_BYTES = 64;
 
 export interface RecvRing {
   readonly word: number | undefined;

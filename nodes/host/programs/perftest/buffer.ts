@@ -2,6 +2,7 @@
  * The buffers of one end: for each queue pair a send place and, in the following lines, a receive
  * place.
  */
+import { LINE_BYTES } from "../../../../fabric/base/cache_line.ts";
 import {
   IBV_ACCESS_LOCAL_WRITE,
   IBV_ACCESS_REMOTE_ATOMIC,
@@ -15,8 +16,6 @@ import type { Steps } from "../../cpu/program.ts";
 import type { Sge } from "../../../../fabric/wire/host_bus/wqe.ts";
 import type { Memory, RemotePlace } from "./terms.ts";
 import type { Device, Mr, Pd, VerbError } from "../../verbs/objects.ts";
-
-const LINE_BYTES = 64;
 
 export interface TestBuffer {
   readonly pd: Pd;
