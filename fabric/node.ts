@@ -178,7 +178,7 @@ export interface Node {
   /**
    * Whether the last step was a wake in which a native program only looked at the clock or at an empty
    * queue. How many there are depends on the packing ({@link Outputs.quietUntil}), so they are no
-   * events: neither counted nor in the digest.
+   * events: neither counted nor in the digest. Undefined throughout its life: it has no such programs.
    */
   readonly onlyLooked?: boolean | undefined;
   /**

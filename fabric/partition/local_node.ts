@@ -18,6 +18,8 @@ export interface LocalNode {
   readonly digest: NodeDigest;
   /** Undefined while it has no power. */
   node: Node | undefined;
+  /** Whether its wakes may be no events: see {@link Node.onlyLooked}. */
+  mayLook: boolean;
   life: number;
   /** The last life that lost power; −1 before the first. */
   lifeCut: number;

@@ -27,7 +27,7 @@ function run(wakes: Wakes) {
     create: (name, life, kept) => {
       const node: Node = create(name, life, kept);
       if (name !== "a") return node;
-      return Object.defineProperty(node, "onlyLooked", { get: () => looked });
+      return Object.defineProperty(node, "onlyLooked", { get: () => looked ?? false });
     },
   });
   partition.powerOn(0, new Map(["a", "b"].map((name) => [name, { life: 0 }])));

@@ -346,7 +346,8 @@ export class Partition {
     event.sourceLife = life;
     event.targetLife = life;
     const node = localNode.node!;
-    const digest = node.onlyLooked === undefined ? undefined : { ...localNode.digest };
+    if (!localNode.mayLook) return this.#step(localNode, node, event);
+    const digest = { ...localNode.digest };
     this.#step(localNode, node, event);
     if (node.onlyLooked !== true) return;
     Object.assign(localNode.digest, digest);
@@ -381,6 +382,7 @@ export class Partition {
     const unsaved = this.#unsaved.get(localNode.name) ?? [];
     const node = this.#options.create(localNode.name, localNode.life, unsaved);
     localNode.node = node;
+    localNode.mayLook = node.onlyLooked !== undefined;
     if (localNode.life > 0) this.#outgoing.announce(localNode, event.time, true);
     for (const found of foundAtPowerOn(localNode, event.time)) this.#queue.push(found);
     this.#step(localNode, node, event);
@@ -438,6 +440,7 @@ export class Partition {
       ports: portsOf(this.#options, name),
       digest: emptyDigest(),
       node: undefined,
+      mayLook: false,
       life: 0,
       lifeCut: -1,
       messages: 0,

@@ -21,6 +21,8 @@ interface ForeignPage {
 }
 
 export class ForeignPages {
+  /** Whether no page is foreign, as on most hosts: each access of memory asks it first. */
+  isEmpty = true;
   readonly #pages = new Map<number, ForeignPage>();
   /** Of a page of SCM: a process may have it at several addresses, and several processes may have it. */
   readonly #mirrors = new Map<number, readonly ForeignPage[]>();
@@ -28,12 +30,14 @@ export class ForeignPages {
   /** @param frame the physical address of a page. @param address the process's, of its first byte. */
   map(frame: number, memory: ForeignMemory, address: number): void {
     this.#pages.set(frame / DRAM_PAGE_BYTES, { memory, address });
+    this.isEmpty = false;
   }
 
   /** A page of SCM of which a process has a copy: the card's writes go there, too. */
   mirror(frame: number, memory: ForeignMemory, address: number): void {
     const page = frame / DRAM_PAGE_BYTES;
     this.#mirrors.set(page, [...this.#mirrors.get(page) ?? [], { memory, address }]);
+    this.isEmpty = false;
   }
 
   /** Ends one {@link mirror}. */
@@ -44,21 +48,23 @@ export class ForeignPages {
     );
     if (others.length === 0) this.#mirrors.delete(page);
     else this.#mirrors.set(page, others);
+    this.#noteEmpty();
   }
 
   /** Ends {@link map}. */
   unmap(frame: number): void {
     this.#pages.delete(frame / DRAM_PAGE_BYTES);
+    this.#noteEmpty();
   }
 
   /** Whether the content of a byte is a process's. */
   has(physical: number): boolean {
-    return this.#pages.size > 0 && this.#pages.has(Math.floor(physical / DRAM_PAGE_BYTES));
+    return !this.isEmpty && this.#pages.has(Math.floor(physical / DRAM_PAGE_BYTES));
   }
 
   /** Replaces the bytes that lie in foreign pages; those that their process has no more read 0. */
   read(physical: number, target: Uint8Array): void {
-    if (this.#pages.size === 0) return;
+    if (this.isEmpty) return;
     eachPage(physical, target, (page, inPage, part) => {
       const place = this.#pages.get(page);
       if (place === undefined) return;
@@ -69,7 +75,7 @@ export class ForeignPages {
   }
 
   write(physical: number, bytes: Uint8Array): void {
-    if (this.#isEmpty) return;
+    if (this.isEmpty) return;
     eachPage(physical, bytes, (page, inPage, part) => {
       for (const { memory, address } of this.#placesOf(page)) memory.write(address + inPage, part);
     });
@@ -77,13 +83,13 @@ export class ForeignPages {
 
   /** Whether a process waits for a write into this range. */
   isWatched(physical: number, length: number): boolean {
-    if (this.#isEmpty) return false;
+    if (this.isEmpty) return false;
     // No write of a card is longer than a page.
     return this.#isWatchedAt(physical) || this.#isWatchedAt(physical + length - 1);
   }
 
-  get #isEmpty(): boolean {
-    return this.#pages.size === 0 && this.#mirrors.size === 0;
+  #noteEmpty(): void {
+    this.isEmpty = this.#pages.size === 0 && this.#mirrors.size === 0;
   }
 
   #isWatchedAt(physical: number): boolean {

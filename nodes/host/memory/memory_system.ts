@@ -112,7 +112,7 @@ export class MemorySystem {
       cost += done === 0 ? latency : Math.ceil(latency / LINE_FILL_BUFFERS);
       done += length;
     }
-    this.foreign.read(address, target);
+    if (!this.foreign.isEmpty) this.foreign.read(address, target);
     return cost;
   }
 
@@ -142,7 +142,7 @@ export class MemorySystem {
 
   /** Flow 2 (P-02, P-04). `bytes` must not change afterwards. */
   dmaWriteCache(address: number, bytes: Uint8Array): void {
-    this.foreign.write(address, bytes);
+    if (!this.foreign.isEmpty) this.foreign.write(address, bytes);
     this.#writeCache(address, bytes, "dma");
     if (this.#llcSurvives && address >= SCM_BASE) this.#record(address, bytes);
   }
@@ -152,7 +152,7 @@ export class MemorySystem {
    * copy is merged and evicted. `bytes` must not change afterwards.
    */
   writeThrough(address: number, bytes: Uint8Array): void {
-    this.foreign.write(address, bytes);
+    if (!this.foreign.isEmpty) this.foreign.write(address, bytes);
     this.combining.drain(address, bytes.length);
     const imc = this.physical.imcOf(address);
     const base = address >= SCM_BASE ? SCM_BASE : 0;
@@ -240,7 +240,7 @@ export class MemorySystem {
       this.combining.drain(address, length);
       this.physical.read(address, data);
       if (!noSnoop) overlayDirty(this.llc, this.#rangeOf(address), data);
-      this.foreign.read(address, data);
+      if (!this.foreign.isEmpty) this.foreign.read(address, data);
     }
     return data;
   }
@@ -253,7 +253,7 @@ export class MemorySystem {
     overlayDirty(this.llc, this.#rangeOf(address), data);
     this.combining.overlay(address, data);
     overlay(data, address, this.streams.values());
-    this.foreign.read(address, data);
+    if (!this.foreign.isEmpty) this.foreign.read(address, data);
     return data;
   }
 
