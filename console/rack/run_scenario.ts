@@ -12,6 +12,7 @@ import type { ScenarioSource } from "../scenarios/scenario_source.ts";
 import type { RunReport } from "../reports/method_report.ts";
 import type { JudgedVariant } from "../reports/run_checks.ts";
 import { judge, summarise } from "../reports/summarise.ts";
+import type { ExistingNats } from "./existing_nats.ts";
 import { readFaultLines } from "./fault_lines.ts";
 import { keepInputs, onlyOne, prepare, type Prepared, type PrepareOptions } from "./prepare.ts";
 import { beforeRun, createRunDirectory, type NewRun, runDirectoryAt } from "./run_directory.ts";
@@ -23,8 +24,8 @@ import type { Supervisor } from "./supervisor.ts";
 import { type Outcome, type RunOptions, runSimulated } from "./run_variant.ts";
 
 export interface RunManner {
-  /** Address of a nats-server to use instead of starting one. */
-  readonly nats?: string;
+  /** To use instead of starting a nats-server. */
+  readonly nats?: ExistingNats;
   /** A folder for frames, a file for the devices' timeline; true: in the run's directory. */
   readonly pcap?: string | true;
   readonly perfetto?: string | true;

@@ -4,6 +4,7 @@
  * `control.boot-<partition>`, the plan's by `clock.order`). The end of this process is a power
  * failure, too; the timekeeper hears nothing of it but silence.
  */
+import { hostsOf } from "../../../fabric/bus/nats_bus.ts";
 import { orderFromBytes } from "../../../fabric/clock/clock.ts";
 import { bootVerb, deathVerb, killVerb, processVerb } from "../../../fabric/bus/access.ts";
 import type { Bus } from "../../../fabric/bus/bus.ts";
@@ -41,7 +42,7 @@ function slotOn(
         module: "nodes/main.ts",
         args: [runFilePath, partition, instance],
         env: {},
-        rights: ["--frozen", ...deviceRights(url, { directory })],
+        rights: ["--frozen", ...deviceRights(hostsOf(url), { directory })],
       }),
     onStart: ({ pid }) => console.log(`${partition} started, pid ${pid}`),
     onEnd: (_, status) => {

@@ -88,6 +88,9 @@ export const BUS_ENVIRONMENT = {
   user: "RACKMESH_NATS_USER",
   password: "RACKMESH_NATS_PASSWORD",
   token: "RACKMESH_NATS_TOKEN",
+  /** Texts, as a device may read few files. */
+  creds: "RACKMESH_NATS_CREDS",
+  ca: "RACKMESH_NATS_CA",
   patienceMs: "RACKMESH_NATS_PATIENCE_MS",
 } as const;
 
@@ -101,22 +104,20 @@ export function busPatienceMs(get: (variable: string) => string | undefined): nu
 
 const DEFAULT_URL = "nats://127.0.0.1:4222";
 
+const ADDRESS_PARTS = ["user", "password", "token", "creds", "ca"] as const;
+
 export function busAddressFrom(get: (variable: string) => string | undefined): NatsAddress {
-  const url = get(BUS_ENVIRONMENT.url) || DEFAULT_URL;
-  const user = get(BUS_ENVIRONMENT.user);
-  const password = get(BUS_ENVIRONMENT.password);
-  const token = get(BUS_ENVIRONMENT.token);
-  return { url, ...(user && { user }), ...(password && { password }), ...(token && { token }) };
+  const parts = ADDRESS_PARTS.flatMap((part) => {
+    const value = get(BUS_ENVIRONMENT[part]);
+    return value ? [[part, value]] : [];
+  });
+  return { url: get(BUS_ENVIRONMENT.url) || DEFAULT_URL, ...Object.fromEntries(parts) };
 }
 
+/** What is absent is empty: a child inherits it from no other process. */
 export function busEnvironment(address: NatsAddress): Record<string, string> {
-  const { url, user = "", password = "", token = "" } = address;
-  return {
-    [BUS_ENVIRONMENT.url]: url,
-    [BUS_ENVIRONMENT.user]: user,
-    [BUS_ENVIRONMENT.password]: password,
-    [BUS_ENVIRONMENT.token]: token,
-  };
+  const parts = ADDRESS_PARTS.map((part) => [BUS_ENVIRONMENT[part], address[part] ?? ""]);
+  return { [BUS_ENVIRONMENT.url]: address.url, ...Object.fromEntries(parts) };
 }
 
 /** @param output.order several may read objects of one name at once, from different hosts. */

@@ -14,6 +14,7 @@ import {
   given,
   type RackChoiceFlags,
   rackChoicesOf,
+  worldOf,
 } from "../options.ts";
 import { print, Progress, say } from "../output.ts";
 
@@ -25,9 +26,6 @@ interface FioFlags extends RackChoiceFlags {
   readonly from?: string;
   readonly to?: string;
   readonly memory: "dram" | "scm";
-  readonly nats?: string;
-  readonly pcap?: string;
-  readonly perfetto?: string;
   readonly json?: boolean;
 }
 
@@ -71,7 +69,7 @@ function collect(text: string, before: readonly string[]): string[] {
 async function fio(path: string, files: string[], flags: FioFlags): Promise<void> {
   const formats = formatsOf(flags);
   if (flags.output !== undefined) await checkWritable("--output", flags.output);
-  const { from, to, memory, nats, pcap, perfetto, output } = flags;
+  const { from, to, memory, output } = flags;
   const chosen = rackChoicesOf(flags);
   const scenario = await readScenario(path);
   const progress = new Progress({ quiet: flags.json === true });
@@ -81,7 +79,8 @@ async function fio(path: string, files: string[], flags: FioFlags): Promise<void
     only: flags.section,
     world: { read: readText, variable: (name) => Deno.env.get(name) },
     memory,
-    ...given({ from, to, nats, pcap, perfetto }),
+    ...given({ from, to }),
+    ...worldOf(flags),
     ...chosen,
     signal: onInterrupt(flags.pack === "all" ? "ending the run" : "taking the rack down"),
     onNotes: (notes) => notes.forEach((note) => say(note)),
