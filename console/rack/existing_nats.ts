@@ -2,10 +2,10 @@
  * A nats-server or cluster of another owner, as a command line names it: `rack nats-config` writes
  * the users and rights that its owner gives a rack.
  */
+import { resolve } from "node:path";
 import { z } from "zod";
-import { BusError } from "../../fabric/bus/bus.ts";
-import { USERS } from "../../fabric/bus/access.ts";
-import { type NatsAddress, serversOf } from "../../fabric/bus/nats_bus.ts";
+import { type Access, accessOfLanes, type AccessRack, USERS } from "../../fabric/bus/access.ts";
+import { hostsOf, type NatsAddress, serversOf } from "../../fabric/bus/nats_bus.ts";
 import { PATIENCE_MS } from "../../fabric/base/patience.ts";
 import { busAddressFrom, busEnvironment } from "../../fabric/rack/assembly/run_file.ts";
 import { refusal } from "../../fabric/rack/plan/problem.ts";
@@ -14,17 +14,21 @@ import type { Broker } from "./nats_server.ts";
 export interface ExistingNats {
   readonly address: NatsAddress;
   /** Each process's credential by its name; absent: all have that of `address`. */
-  readonly users?: NatsUsers;
+  readonly users?: { readonly file: string; readonly byName: NatsUsers };
 }
 
 export type NatsUsers = Readonly<Record<string, NatsUser>>;
 
-interface NatsUser {
+interface NatsUser extends Access {
   readonly user: string;
   readonly password: string;
 }
 
-const natsUsers = z.record(z.string(), z.object({ user: z.string(), password: z.string() }));
+const subjects = z.array(z.string());
+const natsUsers = z.record(
+  z.string(),
+  z.object({ user: z.string(), password: z.string(), publish: subjects, subscribe: subjects }),
+);
 
 export interface NatsFlags {
   /** Addresses, separated by commas. */
@@ -57,7 +61,9 @@ export function existingNats(flags: NatsFlags): ExistingNats | undefined {
       ...(natsCreds !== undefined && { creds: readCreds(natsCreds) }),
       ...(natsCa !== undefined && { ca: readCa(natsCa) }),
     },
-    ...(usersFile !== undefined && { users: readUsers(usersFile) }),
+    ...(usersFile !== undefined && {
+      users: { file: usersFile, byName: readUsers(usersFile) },
+    }),
   };
 }
 
@@ -150,25 +156,44 @@ const ASK_MS = 5_000;
 
 /**
  * Asks the server which others its cluster has: a process may only speak to addresses that are known
- * when it starts. @throws BusError
+ * when it starts.
+ * @param rack whose processes need users with these rights.
+ * @throws BusError, Refusal
  */
-export async function existingBroker({ address, users }: ExistingNats): Promise<Broker> {
-  const addressOf = (name: string) => {
-    if (users === undefined) return address;
-    const credential = users[name];
-    if (credential !== undefined) return { ...address, ...credential };
-    throw new BusError(
-      "refused",
-      `Found no user for ${name} in the file of --nats-users, expected one for each process: ` +
-        "rack nats-config writes them for a scenario and a packing",
-    );
+export async function existingBroker(
+  { address: given, users }: ExistingNats,
+  rack: Omit<AccessRack, "run">,
+): Promise<Broker> {
+  if (users !== undefined) checkUsers(users.byName, accessOfLanes(rack));
+  const loginOf = (name: string) => {
+    if (users === undefined) return {};
+    const { user, password } = users.byName[name]!;
+    return { user, password };
   };
-  const connectTimeoutMs = ASK_MS;
-  const hosts = await serversOf(addressOf(USERS.supervisor), {
-    name: USERS.supervisor,
-    connectTimeoutMs,
-  });
-  return { addressOf, hosts, refused: () => [], connectTimeoutMs: PATIENCE_MS };
+  const { supervisor: name } = USERS;
+  const asked = { ...given, ...loginOf(name) };
+  const urls = await serversOf(asked, { name, connectTimeoutMs: ASK_MS });
+  const address = { ...given, url: urls.join(",") };
+  return {
+    addressOf: (name) => ({ ...address, ...loginOf(name) }),
+    hosts: hostsOf(address.url),
+    refused: () => [],
+    connectTimeoutMs: PATIENCE_MS,
+  };
+}
+
+/** The server would refuse a subject only when it is used, and say no more than that. */
+function checkUsers(users: NatsUsers, needed: ReadonlyMap<string, Access>): void {
+  for (const [name, { publish, subscribe }] of needed) {
+    const user = users[name];
+    const subject = publish.find((one) => !user?.publish.includes(one)) ??
+      subscribe.find((one) => !user?.subscribe.includes(one));
+    if (user !== undefined && subject === undefined) continue;
+    throw refusal("--nats-users", {
+      found: user === undefined ? `no user for ${name}` : `no right of ${name} to ${subject}`,
+      expected: "users that rack nats-config has written for this scenario and --pack",
+    });
+  }
 }
 
 const USERS_VARIABLE = "RACKMESH_NATS_USERS";
@@ -178,11 +203,15 @@ export function existingEnvironment(existing: ExistingNats | undefined): Record<
   const { address = { url: "" }, users } = existing ?? {};
   return {
     ...busEnvironment(address),
-    [USERS_VARIABLE]: users === undefined ? "" : JSON.stringify(users),
+    [USERS_VARIABLE]: users === undefined ? "" : resolve(users.file),
   };
 }
 
+/** @throws Refusal */
 export function existingFrom(get: (variable: string) => string | undefined): ExistingNats {
-  const users = get(USERS_VARIABLE);
-  return { address: busAddressFrom(get), ...(users && { users: JSON.parse(users) }) };
+  const file = get(USERS_VARIABLE);
+  return {
+    address: busAddressFrom(get),
+    ...(file && { users: { file, byName: readUsers(file) } }),
+  };
 }

@@ -65,14 +65,14 @@ describe("existingNats", () => {
 
   const CREDS = "-----BEGIN NATS USER JWT-----\nx\n------END NATS USER JWT------\n" +
     "-----BEGIN USER NKEY SEED-----\ny\n------END USER NKEY SEED------\n";
+  const users = { a: { user: "lab.a", password: "p", publish: ["x"], subscribe: ["y", "z"] } };
   const CA = "-----BEGIN CERTIFICATE-----\nx\n-----END CERTIFICATE-----\n";
 
   it("reads users, credentials and certificates from files", () => {
-    const users = { a: { user: "lab.a", password: "p" } };
     const natsUsers = file("users.json", JSON.stringify(users));
     assert.deepEqual(existingNats({ nats: "n1,n2", natsUsers, natsCa: file("ca.pem", CA) }), {
       address: { url: "nats://n1:4222,nats://n2:4222", ca: CA },
-      users,
+      users: { file: natsUsers, byName: users },
     });
     assert.deepEqual(existingNats({ nats: "n1", natsCreds: file("rack.creds", CREDS) }), {
       address: { url: "nats://n1:4222", creds: CREDS },
@@ -83,7 +83,7 @@ describe("existingNats", () => {
   it("passes all of it to a child process", () => {
     const existing = existingNats({
       nats: "tls://n1,tls://n2",
-      natsUsers: file("users.json", JSON.stringify({ a: { user: "lab.a", password: "p" } })),
+      natsUsers: file("users.json", JSON.stringify(users)),
       natsCa: file("ca.pem", CA),
     })!;
     const environment = existingEnvironment(existing);

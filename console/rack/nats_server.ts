@@ -375,7 +375,24 @@ export function authorization(
   passwords: ReadonlyMap<string, string>,
   rights: ReadonlyMap<string, Access> | undefined,
 ): string {
-  const users = [...passwords].map(([name, password]) => {
+  return `authorization {
+  # Hundreds of processes that start at once take turns on the processors between greeting and login.
+  timeout: ${LOGIN_S}
+  users: ${
+    usersText(new Map([...passwords].map(([user, password]) => [user, { user, password }])), rights)
+  }
+}
+`;
+}
+
+/**
+ * @param logins by the process's name; `password` as in {@link authorization}.
+ */
+export function usersText(
+  logins: ReadonlyMap<string, { readonly user: string; readonly password: string }>,
+  rights: ReadonlyMap<string, Access> | undefined,
+): string {
+  const users = [...logins].map(([name, { user, password }]) => {
     const access = rights?.get(name);
     const permissions = access === undefined ? "" : `
       permissions: {
@@ -383,17 +400,12 @@ export function authorization(
         subscribe: { allow: ${JSON.stringify(access.subscribe)} }
       }`;
     return `    {
-      user: "${name}", password: ${password}${permissions}
+      user: "${user}", password: ${password}${permissions}
     }`;
   });
-  return `authorization {
-  # Hundreds of processes that start at once take turns on the processors between greeting and login.
-  timeout: ${LOGIN_S}
-  users: [
+  return `[
 ${users.join("\n")}
-  ]
-}
-`;
+  ]`;
 }
 
 function signal(process: Deno.ChildProcess, name: Deno.Signal): void {

@@ -69,7 +69,7 @@ async function brokerFor(
   { path, nats, signal }: SideBySideOptions,
 ): Promise<Broker & Pick<NatsServer, "stop">> {
   if (nats !== undefined) {
-    return { ...await existingBroker(nats), stop: () => Promise.resolve() };
+    return { ...await existingBroker(nats, one), stop: () => Promise.resolve() };
   }
   return await startNatsServer({ dir: path, users: accessOfLanes(one), keepUp: true, signal });
 }

@@ -53,7 +53,7 @@ async function main(runFilePath: string): Promise<void> {
     server = await startNatsServer({ dir: directory, users, keepUp: true, onEvent });
   }
   const broker: Broker = server ??
-    await existingBroker(existingFrom((variable) => Deno.env.get(variable)));
+    await existingBroker(existingFrom((variable) => Deno.env.get(variable)), runFile);
   const address = broker.addressOf(USERS.supervisor);
   try {
     const bus = await connectSupervisor(broker, { run, onError: log });

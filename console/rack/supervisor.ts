@@ -248,7 +248,7 @@ export class Supervisor {
   }
 
   #slotOf({ name, nodes }: RunFile["partitions"][number]): DeviceSlot {
-    const { runFilePath, broker } = this.#options;
+    const { runFilePath } = this.#options;
     return new DeviceSlot({
       name,
       nodes,

@@ -90,7 +90,7 @@ const DIAL_TIMEOUT_MS = 2_000, DIAL_TIMEOUT_MOST_MS = 30_000;
 const SAY_AFTER_MS = 10_000;
 const CLOSE_FLUSH_MS = 1_000;
 
-/** The addresses (`host:port`) of a server or cluster, announced ones included. @throws BusError */
+/** The addresses of a server or cluster: the given ones, then those that it announces. @throws BusError */
 export async function serversOf(
   address: NatsAddress,
   options: Pick<NatsOptions, "name" | "connectTimeoutMs">,
@@ -98,7 +98,12 @@ export async function serversOf(
   const { client } = await dialUntil({ ...address, ...options });
   const announced = client.info?.connect_urls ?? [];
   await client.close();
-  return [...new Set([...hostsOf(address.url), ...announced])];
+  const known = address.url.split(","), [scheme] = SCHEME.exec(known[0]!)!;
+  const hosts = hostsOf(address.url);
+  return [
+    ...known,
+    ...announced.filter((host) => !hosts.includes(host)).map((host) => scheme + host),
+  ];
 }
 
 const DEFAULT_PORT = 4222;
