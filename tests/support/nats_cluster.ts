@@ -7,7 +7,17 @@ export interface ClusterOptions {
   readonly config?: string;
   /** How many of the servers a client is told of; default: all. */
   readonly named?: number;
+  /** Default: all on this machine's loopback interface. */
+  readonly place?: (server: number) => Place;
 }
+
+interface Place {
+  /** Words before the command's, by which it runs there. */
+  readonly before: readonly string[];
+  readonly host: string;
+}
+
+const HERE: Place = { before: [], host: "127.0.0.1" };
 
 export class NatsCluster {
   readonly #servers: ClusterServer[] = [];
@@ -34,7 +44,11 @@ export class NatsCluster {
   /** Of the named ones. */
   get urls(): string {
     const named = this.#servers.slice(0, this.#options.named ?? this.#servers.length);
-    return named.map(({ port }) => `nats://localhost:${port}`).join(",");
+    return named.map(({ host, port }) => {
+      // By name, as certificates have it.
+      const shown = host === HERE.host ? "localhost" : host;
+      return `nats://${shown}:${port}`;
+    }).join(",");
   }
 
   server(i: number): ClusterServer {
@@ -48,16 +62,17 @@ export class NatsCluster {
   async #add(): Promise<void> {
     const i = this.#servers.length, first = this.#servers[0];
     const path = `${this.#folder}/cluster-${i}.conf`;
-    const routes = first === undefined ? "" : `routes: ["nats://127.0.0.1:${first.routePort}"]`;
+    const place = this.#options.place?.(i) ?? HERE;
+    const routes = first === undefined ? "" : `routes: ["nats://${first.host}:${first.routePort}"]`;
     const text = `server_name: "n${i}"
-host: "127.0.0.1"
+host: "${place.host}"
 port: -1
 max_payload: 8MB
-cluster { name: "lab", host: "127.0.0.1", port: -1, ${routes} }
+cluster { name: "lab", host: "${place.host}", port: -1, ${routes} }
 ${this.#options.config ?? ""}
 `;
     await Deno.writeTextFile(path, text, { mode: 0o600 });
-    this.#servers.push(await ClusterServer.start(path));
+    this.#servers.push(await ClusterServer.start(path, place));
   }
 }
 
@@ -65,22 +80,25 @@ export class ClusterServer {
   readonly #process: Deno.ChildProcess;
   readonly #logged: Promise<void>;
   #log = "";
+  readonly host: string;
   port = 0;
   routePort = 0;
 
-  private constructor(process: Deno.ChildProcess) {
+  private constructor(process: Deno.ChildProcess, host: string) {
+    this.host = host;
     this.#process = process;
     this.#logged = this.#keepLog();
   }
 
-  static async start(config: string): Promise<ClusterServer> {
-    const process = new Deno.Command(await findNatsServer(), {
-      args: ["-c", config],
+  static async start(config: string, { before, host }: Place): Promise<ClusterServer> {
+    const words = [...before, await findNatsServer(), "-c", config];
+    const process = new Deno.Command(words[0]!, {
+      args: words.slice(1),
       stdin: "null",
       stdout: "null",
       stderr: "piped",
     }).spawn();
-    const server = new ClusterServer(process);
+    const server = new ClusterServer(process, host);
     await server.#ready.promise;
     return server;
   }
