@@ -29,9 +29,9 @@ const TABLES: Readonly<Record<string, Readonly<Record<string, () => string>>>> =
     "differs": () => callTable("because", CALLS_THAT_DIFFER),
     "left out": () => leftOutTable(),
     "of its own": () =>
-      wide([["here", "what it is"], ...CALLS_OF_OWN.map((row) => [code(row.here), row.note])]),
+      tableOf([["here", "what it is"], ...CALLS_OF_OWN.map((row) => [code(row.here), row.note])]),
     "fields": () =>
-      wide([
+      tableOf([
         ["of rdma-core", "here", "note"],
         ...FIELDS_THERE.map(({ type, field, there, note }) => [
           code(there),
@@ -40,7 +40,7 @@ const TABLES: Readonly<Record<string, Readonly<Record<string, () => string>>>> =
         ]),
       ]),
     "constants": () =>
-      wide([
+      tableOf([
         ["of rdma-core", "here"],
         ...ENUMERATIONS_THERE.flatMap(({ of, values }) => [
           [`**${of}**`, ""],
@@ -56,7 +56,7 @@ const TABLES: Readonly<Record<string, Readonly<Record<string, () => string>>>> =
 const code = (names: readonly string[]) => names.map((name) => `\`${name}\``).join(", ");
 
 function callTable(note: string, table: Readonly<Record<string, readonly CallsThere[]>>): string {
-  return wide([
+  return tableOf([
     ["call", "here", note],
     ...Object.entries(table).flatMap(([subject, rows]) => [
       [`**${subject}**`, "", ""],
@@ -66,7 +66,7 @@ function callTable(note: string, table: Readonly<Record<string, readonly CallsTh
 }
 
 function leftOutTable(): string {
-  return wide([
+  return tableOf([
     ["call", "because"],
     ...Object.entries(CALLS_LEFT_OUT).flatMap(([subject, rows]) => [
       [`**${subject}**`, ""],
@@ -76,7 +76,7 @@ function leftOutTable(): string {
 }
 
 function optionTable(options: OptionTable): string {
-  return padded([
+  return tableOf([
     ["option", "in an order", "what it says"],
     ...Object.entries(options).map(([name, row]) => [
       `\`--${name}\``,
@@ -86,17 +86,8 @@ function optionTable(options: OptionTable): string {
   ]);
 }
 
-/** As `deno fmt` has it: columns of one width. */
-function padded(rows: Cells): string {
-  const widths = rows[0]!.map((_, i) => Math.max(...rows.map((row) => row[i]!.length)));
-  const [head, ...others] = rows.map((cells) =>
-    lineOf(cells.map((cell, i) => cell.padEnd(widths[i]!)))
-  );
-  return [head, lineOf(widths.map((width) => "-".repeat(width))), ...others].join("\n");
-}
-
 /** Without blanks up to the longest note, of which `deno fmt` would write several pages. */
-function wide([head, ...others]: Cells): string {
+function tableOf([head, ...others]: Cells): string {
   const lines = [head!, head!.map(() => "---"), ...others].map(lineOf);
   return ["<!-- deno-fmt-ignore-start -->", ...lines, "<!-- deno-fmt-ignore-end -->"].join("\n");
 }
