@@ -3,6 +3,7 @@
  * NAME -->` and `<!-- end of table -->`. With `--check` it only says which pages differ.
  */
 import { helpOf, type OptionTable, orderName } from "../fabric/rack/plan/option_rows.ts";
+import { WORK, WORK_PIECES, WORK_PLACES } from "../fabric/rack/plan/hint_work.ts";
 import { CHOICES } from "../fabric/rack/plan/vocabulary.ts";
 import {
   CALLS_AS_THERE,
@@ -22,6 +23,7 @@ type Cells = readonly (readonly string[])[];
 
 const TABLES: Readonly<Record<string, Readonly<Record<string, () => string>>>> = {
   "scripts/scenarios/SCENARIO.md": { choices: () => optionTable(CHOICES) },
+  "scripts/scenarios/HINTS.md": { "work of hints": () => hintWorkTable() },
   "console/explore/README.md": { explore: () => optionTable(EXPLORE_OPTIONS) },
   "console/chaos/README.md": { chaos: () => optionTable(CHAOS_OPTIONS) },
   "scripts/scenarios/FROM_LIBIBVERBS.md": {
@@ -82,6 +84,19 @@ function optionTable(options: OptionTable): string {
       `\`--${name}\``,
       `\`${orderName(name, row)}\``,
       helpOf(row),
+    ]),
+  ]);
+}
+
+function hintWorkTable(): string {
+  return tableOf([
+    ["piece", ...WORK_PLACES],
+    ...WORK_PIECES.map((piece) => [
+      code([piece]),
+      ...WORK_PLACES.map((place) => {
+        const cost = WORK[piece][place];
+        return typeof cost === "string" ? "" : `${cost.oncePs / 1e3} + ${cost.elementPs / 1e3}`;
+      }),
     ]),
   ]);
 }
