@@ -432,7 +432,7 @@ const programName = leaf(
   (value) => typeof value === "string" && value !== "" ? value : undefined,
 );
 
-/** What every program of a scenario may say. */
+/** Keys of every program of a scenario. */
 const COMMON_KEYS = {
   on: hostNames.describe("the host that runs it, a range like s1..s4, a list of hosts, or all"),
   at: duration.optional().describe("so long after its host's boot, like 200us"),

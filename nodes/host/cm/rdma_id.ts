@@ -70,7 +70,7 @@ export interface RdmaConnParam {
   readonly rnrRetryCount?: number;
   /** The number of a queue pair that the id does not have. */
   readonly qpNum?: number;
-  /** Whether a queue pair that the id does not have has an SRQ. */
+  /** True if a queue pair that the id does not have has an SRQ. */
   readonly srq?: boolean;
 }
 
@@ -96,7 +96,7 @@ export interface RdmaId {
   ackTimeout: number | undefined;
   /** Local port; 0: none. */
   port: number;
-  /** Whether it holds the port itself: the id of a request uses the listener's. */
+  /** True if it holds the port itself: the id of a request uses the listener's. */
   isBound: boolean;
   /** Address, port and name of the other end; 0 and "": none. */
   peer: { readonly address: number; readonly port: number; readonly host: string };

@@ -30,7 +30,7 @@ const LINE_FILL_BUFFERS = 10;
 
 export interface MemoryOptions {
   readonly log?: MemoryLog | undefined;
-  /** Whether a line of DRAM is in memory plugged into the node. */
+  /** True if a line of DRAM is in memory plugged into the node. */
   readonly isPlugged?: (address: number) => boolean;
   readonly random?: Rng | undefined;
 }

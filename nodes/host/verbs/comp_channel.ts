@@ -29,13 +29,13 @@ function goneChannelSignal({ vector }: CompChannel): string {
   return `comp-channel-gone-${vector}`;
 }
 
-/** Whether {@link getChannelEvent} would return at once. */
+/** True if {@link getChannelEvent} would return at once. */
 export function channelHasEvent({ cqs }: CompChannel): boolean {
   for (const cq of cqs) if (hasEvent(cq)) return true;
   return false;
 }
 
-/** What may bring its next event, or end it: check after the wait, as of all sources. */
+/** Sources of its next event, or of its end: check after the wait, as of all sources. */
 export function channelSources(channel: CompChannel): Source[] {
   return [
     { kind: "interrupt", vector: channel.vector },

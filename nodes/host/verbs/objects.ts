@@ -74,7 +74,7 @@ export interface DeviceState {
   readonly completion: "poll" | "interrupt";
   readonly doorbell: "number" | "pointer";
   readonly doorbellForm: "fifo" | "message";
-  /** Whether the driver repeats doorbells of queues that stand still. */
+  /** True if the driver repeats doorbells of queues that stand still. */
   readonly isWatched: boolean;
   readonly inline: InlineRule;
   readonly blueFlame: BlueFlame;

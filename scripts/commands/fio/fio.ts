@@ -1,7 +1,7 @@
 import { type Command, Option } from "commander";
 import { EXIT } from "../../../fabric/base/exit.ts";
 import { oneOf, refusal } from "../../../fabric/rack/plan/problem.ts";
-import { projectFile } from "../../../console/base/paths.ts";
+import { version } from "../../../console/base/version.ts";
 import { fioJson } from "../../../console/fio/output/json.ts";
 import { fioText } from "../../../console/fio/output/text.ts";
 import { type FioRun, hasNoIo, runFio } from "../../../console/fio/run_fio.ts";
@@ -108,8 +108,7 @@ function formatsOf({ json, outputFormat }: FioFlags): Format[] {
 }
 
 function formatted(run: FioRun, format: Format): string {
-  const { version } = JSON.parse(Deno.readTextFileSync(projectFile("deno.json")));
-  const context = { version: `${FIO}-rackmesh-${version}`, now: new Date() };
+  const context = { version: `${FIO}-rackmesh-${version()}`, now: new Date() };
   if (format === "normal") return fioText(run.threads, context);
   const document = fioJson(run, { ...context, withBins: format === "json+" });
   return JSON.stringify(document, plainly, 2);
