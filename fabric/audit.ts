@@ -346,5 +346,6 @@ export interface TimedRecord {
   readonly node: string;
   /** The program that made it, with the host and the host's life: `a/0/put#0`. */
   readonly by: string;
+  /** The record. */
   readonly note: AuditRecord;
 }
