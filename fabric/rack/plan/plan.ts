@@ -10,6 +10,10 @@ import type { HintWork } from "./hint_work.ts";
 import type { LinkFaultPlan } from "./link_plan.ts";
 import type { SharedRegion } from "./shared_region.ts";
 
+/** The memories of a host; programs send their places in this list. */
+export const MEMORIES = ["dram", "scm"] as const;
+export type Memory = typeof MEMORIES[number];
+
 export interface RackPlan {
   readonly scenario: string;
   readonly seed: number;

@@ -7,6 +7,7 @@ import {
   ATTACHMENTS,
   BLUE_FLAME,
   type HostTiming,
+  MEMORIES,
   MEMORY_MODELS,
   PAGE_FAULT_RULES,
   type RnicTiming,
@@ -132,7 +133,7 @@ export const hostSchema = mapping({
     "what survives a power failure: " +
       DOMAIN_NAMES.map((name) => `${name} ${PERSISTENCE_DOMAINS[name].saves}`).join(", "),
   ),
-  receive: oneOf(["dram", "scm"]).optional().describe("where persistd's receive buffers are"),
+  receive: oneOf(MEMORIES).optional().describe("where persistd's receive buffers are"),
   scm: scmMapping.optional().describe("storage class memory: its size, and named places in it"),
   dram: size(MIB, 64 * GIB, PAGE).optional().describe("bytes of DRAM"),
   cores: integer(1, 64).optional().describe("cores of the processor"),

@@ -5,10 +5,10 @@
  * Addresses are physical. Memory is numbered in lines: DRAM's first, then SCM's.
  */
 import { assert } from "../../../fabric/base/assert.ts";
-import type { HostPlan } from "../../../fabric/rack/plan/plan.ts";
+import type { HostPlan, Memory } from "../../../fabric/rack/plan/plan.ts";
 import type { Rng } from "../../../fabric/base/rng.ts";
 import type { Time } from "../../../fabric/base/time.ts";
-import { type Memory, SCM_BASE } from "./address_map.ts";
+import { SCM_BASE } from "./address_map.ts";
 import { survives } from "../../../fabric/rack/plan/persistence_domain.ts";
 import { allocate, copyOf } from "../../../fabric/base/slab.ts";
 import { DurableRecord, wordsOf } from "./durable_record.ts";

@@ -1,3 +1,4 @@
+import { MEMORIES, type Memory } from "../../../fabric/rack/plan/plan.ts";
 import { type Command, Option } from "commander";
 import { EXIT } from "../../../fabric/base/exit.ts";
 import { oneOf, refusal } from "../../../fabric/rack/plan/problem.ts";
@@ -24,7 +25,7 @@ interface FioFlags extends RackChoiceFlags {
   readonly section: readonly string[];
   readonly from?: string;
   readonly to?: string;
-  readonly memory: "dram" | "scm";
+  readonly memory: Memory;
   readonly nats?: string;
   readonly pcap?: string;
   readonly perfetto?: string;
@@ -47,7 +48,7 @@ export function addFio(program: Command): void {
     .option("--to <host>", "the servers' host, where a file names none of the scenario")
     .addOption(
       new Option("--memory <kind>", "where the workspace of a server without a file lies")
-        .choices(["dram", "scm"]).default("dram"),
+        .choices(MEMORIES).default("dram"),
     )
     .addHelpText(
       "after",

@@ -1,9 +1,10 @@
+import { MEMORIES } from "../../../fabric/rack/plan/plan.ts";
 import { type Command, Option } from "commander";
 import { EXIT } from "../../../fabric/base/exit.ts";
 import { refusal } from "../../../fabric/rack/plan/problem.ts";
 import { REJECT_REASON, rejectText } from "../../../fabric/wire/roce/cm.ts";
 import type { PerftestResult } from "../../../nodes/host/programs/perftest/client.ts";
-import { CONNECTIONS, MEMORIES, PERFTESTS } from "../../../nodes/host/programs/perftest/terms.ts";
+import { CONNECTIONS, PERFTESTS } from "../../../nodes/host/programs/perftest/terms.ts";
 import { runPerftest } from "../../../console/rack/perftest.ts";
 import { readScenario, type ScenarioSource } from "../../../console/scenarios/scenario_source.ts";
 import { perftestJson } from "../../../console/reports/perftest_json.ts";
