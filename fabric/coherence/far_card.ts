@@ -100,7 +100,8 @@ export function newFarCard(
 }
 
 const NOT_HERE: FarLine = { state: "I", data: undefined };
-const STABLE: ReadonlySet<FarState> = new Set(["I", "S", "E", "M"]);
+/** States of a line for which no message is under way. */
+export const STABLE: ReadonlySet<FarState> = new Set(["I", "S", "E", "M"]);
 const FIRST_PLACEMENT: Placement = { place: "remote", version: 0 };
 
 export function farLine(card: FarCard, line: number): FarLine {
