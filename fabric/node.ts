@@ -194,7 +194,7 @@ export interface Node {
   unfinished?(): UnfinishedProgram[];
   /** RNICs only: without an effect on the run. */
   inspect?(): RnicInspection;
-  /** RNICs only, when no event is left anywhere. */
+  /** RNICs and hosts, when no event is left anywhere. */
   heldAtRest?(): HeldThing[];
   /** Hosts only, by a power failure now: without an effect on the run. */
   loss?(): HostLoss;

@@ -6,6 +6,7 @@ import type { Tables } from "../../fabric/coherence/tables.ts";
 import { fail, unreachable } from "../../fabric/base/assert.ts";
 import {
   type DurableWrite,
+  type HeldThing,
   type Input,
   type Node,
   type Outputs,
@@ -19,6 +20,7 @@ import { hostProcessingPs } from "../../fabric/rack/plan/processing.ts";
 import { rngFor } from "../../fabric/base/rng.ts";
 import { NEVER, type Time } from "../../fabric/base/time.ts";
 import type { RnicEvent } from "../../fabric/wire/host_bus/rnic_command.ts";
+import { heldAtRest } from "./at_rest.ts";
 import { AddressMap, SCM_BASE } from "./memory/address_map.ts";
 import type { Machine } from "./cpu/cpu.ts";
 import { type HostBus, NO_DEVICE } from "./cpu/host_bus.ts";
@@ -294,6 +296,10 @@ export class Host implements Node, Machine<ThreadContext> {
 
   unfinished(): UnfinishedProgram[] {
     return this.#programs.unfinished();
+  }
+
+  heldAtRest(): HeldThing[] {
+    return heldAtRest(this);
   }
 
   loss(): HostLoss {

@@ -167,6 +167,15 @@ export class Iio {
     return this.#buffered;
   }
 
+  /** Writes, messages behind them, and reads that have not ended. */
+  get held(): { readonly writes: number; readonly followers: number; readonly reads: number } {
+    return {
+      writes: this.#writes.length,
+      followers: this.#followers.length,
+      reads: this.#started.length,
+    };
+  }
+
   /** Physical addresses, oldest first. */
   pending(): { offset: number; data: Uint8Array }[] {
     const pending: { offset: number; data: Uint8Array }[] = [];
