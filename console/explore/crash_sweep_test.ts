@@ -8,14 +8,19 @@ import type { AuditRecord, TimedRecord } from "../../fabric/audit.ts";
 import type { HostPlan, RackPlan } from "../../fabric/rack/plan/plan.ts";
 import { viewOf } from "../../fabric/base/slab.ts";
 import type { Time } from "../../fabric/base/time.ts";
+import { makePlan } from "../../fabric/rack/assembly/topology.ts";
+import { parseScenario } from "../../fabric/rack/scenario/parse_scenario.ts";
+import { variants } from "../../fabric/rack/scenario/variants.ts";
+import type { Life } from "../checks/lives.ts";
 import { crc32 } from "../../fabric/wire/roce/icrc.ts";
 import { ENTRY_BYTES, MAGIC, VERSION } from "../checks/scm_objects.ts";
+import type { CrashView } from "../../nodes/host/recovery/protocol.ts";
 import { CrashSweep, StepCounts, type Violation } from "./crash_sweep.ts";
 import { CrashCursor, HistoryLog, Pages } from "./history.ts";
 import { instantsOf } from "./instants.ts";
 import type { PostCrashRun, PostCrashRuns, Victim } from "./post_crash_run.ts";
 import type { RackRun } from "./rerun.ts";
-import type { ExploreOptions } from "./types.ts";
+import type { ExploredRack, ExploreOptions } from "./types.ts";
 
 const CONFIG = {
   ...{ rnics: ["b-rnic"], domain: "adr", scmBytes: 1 << 16, programs: [] },
@@ -55,6 +60,8 @@ interface History {
   readonly options?: Partial<ExploreOptions>;
   readonly isInTurn?: (at: Time) => boolean;
   readonly plan?: RackPlan;
+  readonly own?: ExploredRack["own"];
+  readonly reports?: RackRun["reports"];
   readonly from?: Time;
   readonly until?: Time;
 }
@@ -65,9 +72,19 @@ function arrives(log: HistoryLog, at: Time, id: number): void {
 }
 
 function sweepOf(
-  { log, notes, runs, options, isInTurn = () => true, plan = PLAN, ...window }: History,
+  {
+    log,
+    notes,
+    runs,
+    options,
+    isInTurn = () => true,
+    plan = PLAN,
+    own = {},
+    reports = [],
+    ...window
+  }: History,
 ) {
-  const none = { held: new Map(), sendings: new Map(), reports: [], unfinished: [] };
+  const none = { held: new Map(), sendings: new Map(), reports, unfinished: [] };
   const histories = new Map([["b", log]]);
   const recording = {
     ...{ plan, lives: LIVES, notes, histories, endPs: 100, ...none },
@@ -75,7 +92,7 @@ function sweepOf(
   const victims = [VICTIM];
   const instants = instantsOf(recording, { victims, runs, ...window });
   const sweep = new CrashSweep({
-    rack: { plan, inputs: {}, own: {} },
+    rack: { plan, inputs: {}, own },
     options: { choices: 64, tear: 8, ...options, ...window } as ExploreOptions,
     ...{ recording, robustness: undefined, victims, runs, instants, isInTurn },
     ...{ examined: new WeakMap(), inTurn: instants.filter(isInTurn) },
@@ -303,6 +320,7 @@ function runsOf(
     readonly endless?: string;
     readonly stray?: true;
   }[],
+  more: Partial<RackRun> = {},
 ) {
   const asked: (readonly [at: Time, cutAt: Time])[] = [];
   const framesBy = (at: Time) => edges.filter((edge) => edge <= at).length;
@@ -318,9 +336,15 @@ function runsOf(
     const all = stray ? [...notes, noted(5, wrong)] : notes;
     const run = {
       ...{ plan: PLAN, lives: LIVES, reports: [], notes: all, unfinished: [] },
-      ...{ scm: new Map([["b", cursor.image]]), histories: new Map(), isCutOff, endPs: 90 },
+      ...{
+        scm: new Map([["a", new Pages()], ["b", cursor.image]]),
+        histories: new Map(),
+        isCutOff,
+        endPs: 90,
+      },
+      ...more,
     } as unknown as RackRun;
-    const found = { frames, reports: [], notes: all, run, cutAt, endless };
+    const found = { frames, reports: run.reports, notes: all, run, cutAt, endless };
     made.set(frames, found);
     return found;
   };
@@ -381,5 +405,86 @@ describe("CrashSweep with hosts that go on", () => {
       /Explorer and machine disagree/,
     );
     assert.doesNotThrow(() => swept({ log: late, notes, runs }), "the same by the cut");
+  });
+});
+
+describe("CrashSweep of a user's protocol", () => {
+  const text = "name: own\nhosts: { a: {}, b: { scm: { size: 1MiB } } }\n" +
+    "programs: [{ on: b, run: ./own.ts }]\n";
+  const [variant] = variants(parseScenario(text, "own.yaml"));
+  const plan = makePlan(variant!);
+  const said = (time: Time, node: string, topic: string) => ({ time, node, topic, value: 1 });
+
+  /** What the protocol's check is given at each of these power failures of `b`, by a run with these lives of `a`. */
+  function viewsAt(
+    ats: readonly Time[],
+    lives: readonly Life[],
+    { wrongFrom = Infinity, from }: { readonly wrongFrom?: Time; readonly from?: Time } = {},
+  ) {
+    const views: string[] = [];
+    const check = ({ at, cut, reports, notes }: CrashView) => {
+      const told = [...reports.map(({ topic }) => topic), ...notes.map(({ note }) => note.kind)];
+      views.push(`${at} without ${cut}: ${told.join(" ")}`);
+      return at >= wrongFrom ? ["it is wrong"] : [];
+    };
+    const own = { "./own.ts": () => ({ check }) } as unknown as ExploredRack["own"];
+    const log = logOf((log) => arrives(log, 40, 0));
+    const later = { notes: [noted(45, { kind: "freed", at: 0, length: 8 })] };
+    const { runs } = runsOf(log, [], [later], {
+      ...{ plan, lives: new Map([["a", lives], ["b", [{ from: 0, to: 30 }]]]) },
+      ...{
+        reports: [said(50, "a", "later")],
+        histories: new Map(["a", "b"].map((host) => [host, new HistoryLog()])),
+      },
+    });
+    const reports = [said(30, "a", "other"), said(30, "b", "own")];
+    const { sweep, inTurn } = sweepOf({
+      log,
+      notes: [],
+      plan,
+      runs,
+      own,
+      reports,
+      ...(from && { from }),
+    });
+    const counts = new StepCounts();
+    let violation: Violation | undefined;
+    for (const at of ats) {
+      const step = inTurn.indexOf(at);
+      assert.ok(step >= 0, `${at} of ${inTurn}`);
+      const judging = sweep.judge(step, counts);
+      let next = judging.next();
+      while (next.done !== true) next = judging.next();
+      violation ??= next.value;
+    }
+    return { views, counts, violation };
+  }
+
+  it("shows its check what the victim told before the failure, and all that survivors tell in the run behind it", () => {
+    const { views, counts, violation } = viewsAt([1, 31, 41], [{ from: 0, to: Infinity }]);
+    assert.deepEqual(views, [
+      "1 without b: later freed",
+      "31 without b: own later freed",
+      "41 without b: own later freed",
+    ]);
+    assert.equal(violation, undefined);
+    // Each instant, and the one way to find memory at it.
+    assert.deepEqual([counts.crashPoints, counts.paths, counts.bounded], [6, 3, 0]);
+    const at = viewsAt([30], [{ from: 0, to: Infinity }], { from: 30 });
+    assert.deepEqual(at.views, ["30 without b: later freed"], "it comes before the report");
+  });
+
+  it("shows a rack of which another host has failed later as of that failure", () => {
+    const { views } = viewsAt([1, 31], [{ from: 0, to: 55 }]);
+    assert.deepEqual(views, ["55 without a,b: later freed", "55 without a,b: own later freed"]);
+  });
+
+  it("has the check's finding as a violation of that instant", () => {
+    const { violation } = viewsAt([1, 31, 41], [{ from: 0, to: Infinity }], {
+      wrongFrom: 31,
+    });
+    assert.equal(violation?.at, 31);
+    assert.deepEqual([violation?.checker, violation?.found], ["check", "it is wrong"]);
+    assert.deepEqual([...violation!.settled.keys()], ["b"]);
   });
 });
