@@ -1,6 +1,7 @@
-/** A far card's end: what its host's cores are told of lines that they wait for. */
+/** A far card's end: its credits, and what its host's cores are told of lines that they wait for. */
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
+import { PS_PER_US } from "../../../fabric/base/time.ts";
 import { regionPlan, RegionRig } from "../testing/region_testing.ts";
 
 describe("a core that waits for a change of a line", () => {
@@ -28,5 +29,23 @@ describe("a core that waits for a change of a line", () => {
     assert.deepEqual(r.gone, [3, 3], "line 5 is shared by now, and readable");
     r.store("home", 5, 2);
     assert.deepEqual(r.gone, [3, 3, 5]);
+  });
+});
+
+describe("a far card's requests", () => {
+  it("decision 9: are at most as many at a time as home has slots; others go when one is answered", () => {
+    for (const slots of [1, 3]) {
+      const r = new RegionRig(regionPlan({ slots }));
+      r.register();
+      r.holds = ({ kind }) => kind === "line";
+      const tags = [0, 1, 2, 3, 4, 5].map((line) => r.begin("far", "load", line));
+      r.rig.runFor(20 * PS_PER_US);
+      assert.equal(r.counter("a", "coherenceReceivedGetS"), slots);
+      assert.ok(tags.every((tag) => !r.done.has(tag)));
+      r.release();
+      r.rig.run(() => tags.every((tag) => r.done.has(tag)));
+      assert.equal(r.counter("a", "coherenceReceivedGetS"), tags.length);
+      r.rig.run();
+    }
   });
 });

@@ -199,6 +199,30 @@ describe("home's deregistration", () => {
     assert.equal(r.load("far", 0), "refused");
   });
 
+  it("decision 21: is told again by a far card that has left, and does not know yet that home has heard it", () => {
+    const r = new RegionRig(regionPlan({ leasePs: 100_000 * PS_PER_US }));
+    const { a, b } = r.rig;
+    r.register();
+    r.rig.runFor(5 * PS_PER_US);
+    // Home's answer is lost, and comes behind its word that the region is withdrawn.
+    let isLost = false;
+    r.rig.fate = (from, { bytes }) => {
+      const isAnswer = opcodeRow(packetOf(bytes).bth.opcode)!.name === "VENDOR COHERENCE RESPONSE";
+      if (isLost || from !== "a" || !isAnswer) return "pass";
+      isLost = true;
+      return "drop";
+    };
+    const left = asking(r, b, "deregister-region"), from = r.rig.now;
+    r.rig.run(() => isLost);
+    const reply = asking(r, a, "deregister-region");
+    r.rig.run(() => r.counter("b", "coherenceReceivedDeregister") > 0);
+    assert.deepEqual([left(), reply()], [undefined, undefined]);
+    r.rig.run(() => left() !== undefined && reply() !== undefined);
+    assert.deepEqual([left(), reply()], new Array(2).fill({ status: "ok", op: "done" }));
+    assert.ok(r.rig.now - from < 100 * PS_PER_US, `${(r.rig.now - from) / PS_PER_US} us`);
+    assert.equal(r.counter("a", "coherenceReceivedDeregister"), 2);
+  });
+
   it("decision 21: is under way until far cards have left: the region is not exposed again before, and then to all", () => {
     const r = new RegionRig();
     const { a, b } = r.rig;

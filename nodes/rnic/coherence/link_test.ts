@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { Deadlines } from "../../../fabric/base/deadlines.ts";
-import { PS_PER_US, type Time } from "../../../fabric/base/time.ts";
+import { NEVER, PS_PER_US, type Time } from "../../../fabric/base/time.ts";
 import { createDevice } from "../device.ts";
 import { regionPlan } from "../testing/region_testing.ts";
 import { rnicPlan } from "../testing/rig_parts_testing.ts";
 import { CARD_QPN, connect, disconnect, newLink, sendMessage } from "./link.ts";
-import { coherenceSlots, createCoherence } from "./serve.ts";
+import { cardQueuePairFailed, coherenceSlots, createCoherence } from "./serve.ts";
 
 describe("a link of two cards", () => {
   it("decision 8: gives all that its queue pairs have back, however often a far card begins a new life", () => {
@@ -52,6 +52,40 @@ describe("a link of two cards", () => {
     link.isFailed = true;
     say("RecI"), say("WbAck"), say("Flush");
     assert.deepEqual(queued(), [0, 1, 1]);
+  });
+
+  it("decision 13: that fails ends the far card's life at once, and at home stops the renewal of its lease alone", () => {
+    const shared = [regionPlan()], LEASE_END = shared[0]!.leasePs + shared[0]!.leaseMarginPs;
+    const cardOf = (side: "a" | "b") => {
+      const device = createDevice(side, rnicPlan(side, { shared }), { seed: 1 });
+      device.deadlines = new Deadlines(8 * (coherenceSlots(device) + 8));
+      device.coherence = createCoherence(device)!;
+      device.now = 1_000;
+      return { device, coherence: device.coherence };
+    };
+    const made = ({ device, coherence }: ReturnType<typeof cardOf>, role: "home" | "far") => {
+      const peer = role === "home" ? 0x0a00_0002 : 0x0a00_0001;
+      const link = newLink(device, coherence, { role, peer, agent: 1, life: 1 });
+      connect(device, coherence, { link, peer: { qpn: 0xc0_0000, psn: 7 } });
+      return link;
+    };
+    const atHome = cardOf("a"), home = atHome.coherence.home!, link = made(atHome, "home");
+    home.card.lives.set(1, 1);
+    home.card.now = 1_000;
+    cardQueuePairFailed(atHome.device, link.queuePairs[1]!);
+    assert.equal(link.isFailed, true);
+    assert.deepEqual([...home.card.lives.keys()].includes(1), true, "it may still serve");
+    assert.deepEqual(home.card.leases.get(1), {
+      ...{ until: 1_000 + LEASE_END, echo: null, isStopped: true },
+    });
+
+    const atFar = cardOf("b"), far = atFar.coherence.fars.get(0x0a00_0001)!;
+    const earlier = made(atFar, "far");
+    far.link = made(atFar, "far");
+    cardQueuePairFailed(atFar.device, earlier.queuePairs[0]!);
+    assert.equal(far.renewAt, NEVER, "a link that is not its own any more");
+    cardQueuePairFailed(atFar.device, far.link.queuePairs[2]!);
+    assert.deepEqual([far.link.isFailed, far.renewAt], [true, 1_000]);
   });
 
   /** The numbers of the first links of a card that starts at this time. */
