@@ -103,7 +103,11 @@ describe("lossOf", () => {
           rig.run(at);
           const { memory, iio } = rig.node as Host;
           const newest = memory.peek(SCM_BASE, 1024);
-          overlay(newest, SCM_BASE, iio.pending());
+          const pending = iio.pending();
+          overlay(newest, SCM_BASE, pending);
+          // What has left for memory is on its way no more.
+          const buffered = pending.reduce((sum, { data }) => sum + data.length, 0);
+          assert.equal(buffered, iio.bufferedBytes);
           const loss = rig.node.loss!(), left = rig.survivors;
           const changed = newest.reduce((sum, byte, i) => sum + Number(byte !== left[i]), 0);
           assert.equal(loss.changedBytes, changed, `${domain}, seed ${seed}, at ${at - BOOT} ps`);
