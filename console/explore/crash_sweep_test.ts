@@ -12,6 +12,14 @@ import { makePlan } from "../../fabric/rack/assembly/topology.ts";
 import { parseScenario } from "../../fabric/rack/scenario/parse_scenario.ts";
 import { variants } from "../../fabric/rack/scenario/variants.ts";
 import type { Life } from "../checks/lives.ts";
+import {
+  encodeClaim,
+  encodeRecord,
+  type LogRecord,
+  PayloadCount,
+  slotBytes,
+} from "../../nodes/host/programs/log/layout.ts";
+import { replicatedLog } from "../checks/replicated_log.ts";
 import { crc32 } from "../../fabric/wire/roce/icrc.ts";
 import { ENTRY_BYTES, MAGIC, VERSION } from "../checks/scm_objects.ts";
 import type { CrashView } from "../../nodes/host/recovery/protocol.ts";
@@ -239,20 +247,24 @@ function receiving(log: HistoryLog, at: Time): void {
   view.setUint32(4, MAGIC);
   view.setUint32(8, VERSION);
   log.durable(at, 0, head, 8);
-  const entries = [[`.recv/1/${SLOT_BYTES}`, AREA, 64 + SLOTS * SLOT_BYTES], [
-    "o",
-    OBJECT,
-    64,
-  ]] as const;
-  for (const [i, [name, offset, length]] of entries.entries()) {
-    const entry = new Uint8Array(ENTRY_BYTES), view = viewOf(entry);
-    view.setUint32(4, 1);
-    view.setBigUint64(8, BigInt(offset));
-    view.setBigUint64(16, BigInt(length));
-    entry.set([name.length, ...new TextEncoder().encode(name)], 24);
-    view.setUint32(0, crc32(entry.subarray(4)));
-    log.durable(at, ENTRY_BYTES * (i + 1), entry, 8);
+  const buffers = `.recv/1/${SLOT_BYTES}`;
+  const entries: readonly Parameters<typeof entryBytes>[] = [
+    [buffers, AREA, 64 + SLOTS * SLOT_BYTES],
+    ["o", OBJECT, 64],
+  ];
+  for (const [i, entry] of entries.entries()) {
+    log.durable(at, ENTRY_BYTES * (i + 1), entryBytes(...entry), 8);
   }
+}
+
+function entryBytes(name: string, offset: number, length: number): Uint8Array<ArrayBuffer> {
+  const entry = new Uint8Array(ENTRY_BYTES), view = viewOf(entry);
+  view.setUint32(4, 1);
+  view.setBigUint64(8, BigInt(offset));
+  view.setBigUint64(16, BigInt(length));
+  entry.set([name.length, ...new TextEncoder().encode(name)], 24);
+  view.setUint32(0, crc32(entry.subarray(4)));
+  return entry;
 }
 
 /** A message of 8 B to the object, as it lies in the first slot. */
@@ -307,6 +319,81 @@ describe("CrashSweep of a host with receive buffers in SCM", () => {
     };
     assert.equal(boundedWith(10), 0, "1024 ways");
     assert.equal(boundedWith(11), 2, "behind the stores, and at the end");
+  });
+});
+
+describe("CrashSweep of objects and logs", () => {
+  const config = { ...CONFIG, scmBytes: 1 << 18 };
+  const plan = {
+    ...PLAN,
+    nodes: [{ name: "b", kind: "host", config }],
+  } as unknown as RackPlan;
+  const object = { kind: "object", name: "o", at: OBJECT, length: 64, complete: true } as const;
+  const put = (time: Time, state: "asked" | "stored") => noted(time, { ...object, state, on: "b" });
+
+  it("P-41: finds an object that was stored before its directory had it, and none that was there", () => {
+    for (const [at, found] of [[40, 31], [30, undefined], [29, undefined]] as const) {
+      const log = logOf((log) => receiving(log, at));
+      const { violation } = swept({ log, notes: [put(10, "asked"), put(30, "stored")], plan });
+      assert.equal(violation?.at, found, `there at ${at}`);
+      if (found !== undefined) assert.equal(violation!.checker, "objects-are-whole");
+    }
+  });
+
+  it("says where a directory may be found in more ways than are gone through", () => {
+    const boundedWith = (dirty: number) => {
+      const log = logOf((log) => {
+        receiving(log, 20);
+        for (let i = 0; i < dirty; i++) {
+          const entry = entryBytes(`n${i}`, OBJECT + 256 * (i + 1), 64);
+          log.dirty(60, ENTRY_BYTES * (3 + i), entry.subarray(0, 64), 0);
+        }
+      });
+      const { violation, counts } = swept({
+        log,
+        notes: [put(10, "asked"), put(30, "stored")],
+        plan,
+      });
+      assert.equal(violation, undefined);
+      return counts.bounded;
+    };
+    assert.equal(boundedWith(12), 0, "4096 ways");
+    assert.equal(boundedWith(13), 2, "behind the stores, and at the end");
+  });
+
+  const shape = { name: "log", recordBytes: 16, slots: 4 };
+  const record: LogRecord = { epoch: 1, kind: "data", payload: new Uint8Array(16).fill(7) };
+
+  function logged(time: Time): TimedRecord {
+    const payloads = new PayloadCount();
+    payloads.add(record);
+    return noted(time, {
+      ...{ kind: "log", log: shape.name, replicas: [{ host: "b", at: [0] }], quorum: 1 },
+      ...{ recordBytes: shape.recordBytes, segments: [shape.slots], durable: 1 },
+      ...{ crc: payloads.crc, promised: true },
+    });
+  }
+
+  it("finds a log that has promised what no majority has, and says where two ways to find it are not all", () => {
+    const write = (log: HistoryLog, at: Time) => {
+      log.durable(at, 0, encodeClaim(shape, 1), 64);
+      log.durable(at, slotBytes(shape), encodeRecord(shape, [record], 0), 64);
+    };
+    for (const [at, found] of [[40, 31], [30, undefined]] as const) {
+      const log = logOf((log) => write(log, at));
+      const { violation } = swept({ log, notes: [logged(30)] });
+      assert.equal(violation?.at, found, `there at ${at}`);
+      if (found !== undefined) assert.equal(violation!.checker, replicatedLog.name);
+    }
+    for (const versions of [1, 2]) {
+      const log = logOf((log) => {
+        write(log, 20);
+        for (let i = 1; i <= versions; i++) log.dirty(60, 2 * slotBytes(shape), bytesOf(i, 64), 0);
+      });
+      const { violation, counts } = swept({ log, notes: [logged(30)] });
+      assert.equal(violation, undefined);
+      assert.equal(counts.bounded, versions === 1 ? 0 : 2, `${versions}`);
+    }
   });
 });
 
