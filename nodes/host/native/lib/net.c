@@ -531,7 +531,11 @@ EXPORT ssize_t recvmsg(int fd, struct msghdr *message, int flags)
 
 EXPORT ssize_t read(int fd, void *bytes, size_t length)
 {
+	struct descriptor *descriptor = host_descriptor(fd);
+
 	scm_will_store(bytes, length);
+	if (descriptor && descriptor->kind == KIND_TIMER)
+		return timer_read(fd, bytes, length);
 	HOST_STREAM_OR(READ_NATIVE(fd, 0, LIBC(read)(fd, bytes, length)));
 	return receive_bytes(fd, socket, bytes, length, 0);
 }

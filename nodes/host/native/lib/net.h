@@ -8,7 +8,7 @@
 #pragma GCC visibility push(hidden)
 
 /* One of these is behind `data` of a descriptor that net.c or waits.c has made. */
-enum { DATA_SOCKET, DATA_EPOLL, DATA_CM };
+enum { DATA_SOCKET, DATA_EPOLL, DATA_CM, DATA_TIMER };
 
 struct data {
 	int type;
@@ -64,6 +64,7 @@ void show_address(int family, uint32_t address, uint16_t port, struct sockaddr *
  * ever. The number of ready ones, or -1 and EINTR after an alarm.
  */
 int wait_for(struct pollfd *fds, nfds_t count, uint64_t timeout_ps);
+ssize_t timer_read(int fd, void *bytes, size_t length); /* of a descriptor of kind KIND_TIMER */
 /* A call has tried to read or to write: the next edge is a new one (EPOLLET). */
 void note_tried(int fd, unsigned events);
 

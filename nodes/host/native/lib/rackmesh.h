@@ -13,7 +13,9 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "requests.h"
 
@@ -89,9 +91,9 @@ void *libc_function(const char *name);
 /*
  * Descriptors that stand for objects of the host: real numbers (an eventfd that is never ready), so
  * that fcntl's flags, dup's refusal of them and the kernel's limits are the kernel's. `kind` is one
- * of POLLED_*, or what no request waits for: an epoll descriptor, or a device's `cmd_fd`.
+ * of POLLED_*, or what no request waits for: an epoll descriptor, a device's `cmd_fd`, or a timer.
  */
-enum { KIND_EPOLL = 100, KIND_COMMAND };
+enum { KIND_EPOLL = 100, KIND_COMMAND, KIND_TIMER };
 struct descriptor {
 	bool open;
 	uint8_t kind;
@@ -111,6 +113,10 @@ static inline bool socket_refused(int domain, int protocol)
 {
 	return domain == AF_NETLINK && protocol == NETLINK_RDMA;
 }
+
+/* system.c: this library's own system calls; the program's `syscall` is a function of it. */
+long direct_syscall(long number, ...);
+#define syscall direct_syscall
 
 /* clock.c */
 void end_without_host(void);       /* ends the program where the host's process is gone */
@@ -176,6 +182,9 @@ struct thread {
 };
 extern __thread struct thread *this_thread; /* NULL in one that the host does not know */
 void threads_start(void);
+pid_t thread_number(void); /* as gettid(2) */
+long thread_futex(uint32_t *word, int operation, uint32_t value, const struct timespec *time,
+		  uint32_t bits);
 struct thread *thread_of(uint64_t number);
 void thread_hand_over(struct thread *to);
 void thread_await_turn(void);

@@ -210,6 +210,68 @@ static uint64_t when(clockid_t clock, const struct timespec *time)
 	return seconds > 1000000 ? (uint64_t)NEVER : seconds * PS_PER_S + time->tv_nsec * PS_PER_NS;
 }
 
+/* Futexes by hand: of a program's own locks. */
+
+static long futex_wait(uint32_t *word, uint32_t value, uint64_t until_ps)
+{
+	if (*(volatile uint32_t *)word != value)
+		return fail(EAGAIN);
+	int error = wait_on(word, until_ps, false);
+	return error ? fail(error) : 0;
+}
+
+/* How many a wake of the key wakes. */
+static int waiters_of(const volatile void *key)
+{
+	int count = 0;
+
+	for (struct thread *thread = threads; thread; thread = thread->next)
+		count += thread->waits_on == key;
+	return count;
+}
+
+long thread_futex(uint32_t *word, int operation, uint32_t value, const struct timespec *time,
+		  uint32_t bits)
+{
+	clockid_t clock = operation & FUTEX_CLOCK_REALTIME ? CLOCK_REALTIME : CLOCK_MONOTONIC;
+	uint32_t woken;
+
+	switch (operation & FUTEX_CMD_MASK) {
+	case FUTEX_WAIT: {
+		uint64_t now = native.now_ps + native.used_ps;
+		uint64_t ps = time ? time->tv_sec * PS_PER_S + time->tv_nsec * PS_PER_NS : NEVER;
+		return futex_wait(word, value, ps < NEVER - now ? now + ps : NEVER);
+	}
+	case FUTEX_WAIT_BITSET:
+		if (bits == FUTEX_BITSET_MATCH_ANY)
+			return futex_wait(word, value, time ? when(clock, time) : NEVER);
+		break;
+	case FUTEX_WAKE_BITSET:
+		if (bits != FUTEX_BITSET_MATCH_ANY)
+			break;
+		/* fall through */
+	case FUTEX_WAKE:
+		woken = waiters_of(word);
+		wake(word, value);
+		return woken < value ? woken : value;
+	}
+	complain("futex: operation %d is refused: of futexes the rack has wait and wake", operation);
+	return fail(ENOSYS);
+}
+
+/* The first thread's is the process's; further ones are beyond all numbers of processes. */
+#define THREAD_NUMBERS 100000
+
+pid_t thread_number(void)
+{
+	return native.pid + (this_thread ? this_thread->number : 0) * THREAD_NUMBERS;
+}
+
+EXPORT pid_t gettid(void)
+{
+	return native.active ? thread_number() : syscall(SYS_gettid);
+}
+
 /* Descriptors of the machine that threads share. */
 
 const char descriptors_key;
