@@ -50,18 +50,14 @@ export function createNativePort(options: NativeOptions): NativePort {
   return { start: (start) => new PipedProcess(options, start) };
 }
 
-class PipedProcess implements NativeProcess, NativeThread {
+class PipedProcess implements NativeProcess {
+  readonly main: Pipes;
   readonly first: Uint8Array<ArrayBuffer> | undefined;
-  readonly #requests: Deno.FsFile;
-  readonly #replies: Deno.FsFile;
+  readonly #folder: string;
   readonly #status: string;
   /** The launcher's number, and that of the session with all of the program's processes. */
   readonly #session: number;
   readonly #outputs: Record<"stdout" | "stderr", { readonly file: Deno.FsFile; read: number }>;
-  #buffer = new Uint8Array(PIECE_BYTES);
-  /** Messages that wait for the next resumption, and their bytes. */
-  #out = new Uint8Array(PIECE_BYTES);
-  #outUsed = 0;
   #code: number | undefined;
 
   constructor({ library, directory, wrap }: NativeOptions, { name, file, argv, env }: NativeStart) {
@@ -93,22 +89,86 @@ class PipedProcess implements NativeProcess, NativeThread {
     child.unref();
     this.#session = child.pid;
     this.#status = `${folder}/status`;
-    this.#requests = Deno.openSync(pipes[0]!, { read: true });
-    this.#replies = Deno.openSync(pipes[1]!, { write: true });
+    this.#folder = folder;
+    this.main = new Pipes(pipes[0]!, pipes[1]!);
     const outputOf = (stream: string) => ({
       file: Deno.openSync(`${folder}/${stream}`, { read: true }),
       read: 0,
     });
     this.#outputs = { stdout: outputOf("stdout"), stderr: outputOf("stderr") };
-    this.first = this.#next();
+    this.first = this.main.next();
   }
 
-  get main(): NativeThread {
-    return this;
+  /** Its parent has made and opened the child's pipes. */
+  fork(pid: number): NativeProcess {
+    const pipes = ["requests", "replies"].map((pipe) => `${this.#folder}/${pipe}.${pid}`);
+    const main = new Pipes(pipes[0]!, pipes[1]!);
+    for (const pipe of pipes) Deno.removeSync(pipe);
+    return {
+      main,
+      first: undefined,
+      output: (stream, bytes) => this.output(stream, bytes),
+      fork: (grandchild) => this.fork(grandchild),
+      end: () => 0,
+      kill: () => main.close(),
+    };
+  }
+
+  output(stream: "stdout" | "stderr", upTo = Infinity): Uint8Array<ArrayBuffer> {
+    const output = this.#outputs[stream], parts: Uint8Array[] = [];
+    while (output.read < upTo) {
+      const part = new Uint8Array(Math.min(PIECE_BYTES, upTo - output.read));
+      const count = output.file.readSync(part);
+      if (count === null || count === 0) break;
+      output.read += count;
+      parts.push(part.subarray(0, count));
+    }
+    return joined(parts);
+  }
+
+  /** A program that goes on without its pipes, by an exec for one, is killed. */
+  end(): number {
+    if (this.#code !== undefined) return this.#code;
+    this.main.close();
+    const code = this.#awaitStatus();
+    if (code === undefined) killSession(this.#session);
+    return this.#code = code ?? KILLED;
+  }
+
+  /** Undefined where none comes: the shell writes it when the program has ended. */
+  #awaitStatus(): number | undefined {
+    const until = performance.now() + END_MS, clock = new Int32Array(new SharedArrayBuffer(4));
+    for (let waitMs = 1; performance.now() < until; waitMs = Math.min(2 * waitMs, 20)) {
+      const text = ifThere(() => Deno.readTextFileSync(this.#status));
+      if (text?.endsWith("\n")) return Number(text);
+      Atomics.wait(clock, 0, 0, waitMs);
+    }
+    return undefined;
+  }
+
+  /** It waits for a reply, and the pipe's end kills it: a sandbox may hide its number. */
+  kill(): void {
+    this.end();
+  }
+}
+
+/** The two pipes of a process. */
+class Pipes implements NativeThread {
+  readonly #requests: Deno.FsFile;
+  readonly #replies: Deno.FsFile;
+  #buffer = new Uint8Array(PIECE_BYTES);
+  /** Messages that wait for the next resumption, and their bytes. */
+  #out = new Uint8Array(PIECE_BYTES);
+  #outUsed = 0;
+
+  /** Waits until the process has opened them. */
+  constructor(requests: string, replies: string) {
+    this.#requests = Deno.openSync(requests, { read: true });
+    this.#replies = Deno.openSync(replies, { write: true });
   }
 
   resume(reply: Uint8Array, thread = 0): Uint8Array<ArrayBuffer> | undefined {
-    return this.#send({ kind: MESSAGES.reply, address: thread }, reply) ? this.#next() : undefined;
+    return this.#send({ kind: MESSAGES.reply, address: thread }, reply) ? this.next() : undefined;
   }
 
   read(address: number, length: number): Uint8Array<ArrayBuffer> | undefined {
@@ -133,44 +193,7 @@ class PipedProcess implements NativeProcess, NativeThread {
     }
   }
 
-  output(stream: "stdout" | "stderr", upTo = Infinity): Uint8Array<ArrayBuffer> {
-    const output = this.#outputs[stream], parts: Uint8Array[] = [];
-    while (output.read < upTo) {
-      const part = new Uint8Array(Math.min(PIECE_BYTES, upTo - output.read));
-      const count = output.file.readSync(part);
-      if (count === null || count === 0) break;
-      output.read += count;
-      parts.push(part.subarray(0, count));
-    }
-    return joined(parts);
-  }
-
-  /** A program that goes on without its pipes, by an exec for one, is killed. */
-  end(): number {
-    if (this.#code !== undefined) return this.#code;
-    this.#close();
-    const code = this.#awaitStatus();
-    if (code === undefined) killSession(this.#session);
-    return this.#code = code ?? KILLED;
-  }
-
-  /** Undefined where none comes: the shell writes it when the program has ended. */
-  #awaitStatus(): number | undefined {
-    const until = performance.now() + END_MS, clock = new Int32Array(new SharedArrayBuffer(4));
-    for (let waitMs = 1; performance.now() < until; waitMs = Math.min(2 * waitMs, 20)) {
-      const text = ifThere(() => Deno.readTextFileSync(this.#status));
-      if (text?.endsWith("\n")) return Number(text);
-      Atomics.wait(clock, 0, 0, waitMs);
-    }
-    return undefined;
-  }
-
-  /** It waits for a reply, and the pipe's end kills it: a sandbox may hide its number. */
-  kill(): void {
-    this.end();
-  }
-
-  #close(): void {
+  close(): void {
     for (const file of [this.#requests, this.#replies]) {
       try {
         file.close();
@@ -214,7 +237,8 @@ class PipedProcess implements NativeProcess, NativeThread {
     this.#outUsed = end;
   }
 
-  #next(): Uint8Array<ArrayBuffer> | undefined {
+  /** The next request; undefined where the process has ended. */
+  next(): Uint8Array<ArrayBuffer> | undefined {
     const first = this.#read(this.#buffer);
     if (first === 0) return undefined;
     let have = first;

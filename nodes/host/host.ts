@@ -23,7 +23,7 @@ import { AddressMap, SCM_BASE } from "./memory/address_map.ts";
 import type { Machine } from "./cpu/cpu.ts";
 import { type HostBus, NO_DEVICE } from "./cpu/host_bus.ts";
 import { HostCard } from "./host_card.ts";
-import { HostPrograms, type ProgramOptions } from "./host_programs.ts";
+import { HostPrograms, type Job, type ProgramOptions } from "./host_programs.ts";
 import { hostStatistics } from "./host_statistics.ts";
 import { traceWork } from "./host_trace.ts";
 import { IioStacks } from "./memory/iio_stacks.ts";
@@ -313,7 +313,7 @@ export class Host implements Node, Machine<ThreadContext> {
   }
 
   spawn(
-    thread: { readonly name: string; readonly plan: ProgramPlan; readonly isKernel?: true },
+    thread: Pick<Job, "name" | "plan" | "isKernel" | "isProcess">,
     run: (context: ThreadContext) => Steps<void>,
   ): void {
     this.#programs.spawn(thread, run);

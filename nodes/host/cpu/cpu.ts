@@ -73,7 +73,12 @@ export interface Machine<Context> {
   signal(name: string): void;
   /** @param thread its name after the program's, and the program's plan. */
   spawn(
-    thread: { readonly name: string; readonly plan: ProgramPlan; readonly isKernel?: true },
+    thread: {
+      readonly name: string;
+      readonly plan: ProgramPlan;
+      readonly isKernel?: true;
+      readonly isProcess?: true;
+    },
     run: (context: Context) => Steps<void>,
   ): void;
 }
@@ -543,6 +548,10 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
       isKernel: true,
     } as const;
     this.#machine.spawn(of, thread);
+  }
+
+  spawnProcess(name: string, process: (context: Context) => Steps<void>): void {
+    this.#machine.spawn({ name, plan: this.#program.plan!, isProcess: true }, process);
   }
 
   input(path: string): Uint8Array | undefined {

@@ -13,6 +13,7 @@ import type { CompChannel, VerbError } from "../verbs/objects.ts";
 import type { ErrnoName } from "./numbers.ts";
 import type { NativeProcess } from "./port.ts";
 import { RdmaCm } from "./rdma_cm.ts";
+import { Family } from "./family.ts";
 import { Sockets } from "./sockets.ts";
 import { Threads } from "./threads.ts";
 
@@ -50,6 +51,9 @@ export class NativeObjects implements ForeignMemory {
   readonly threads: Threads;
   readonly process: NativeProcess;
   readonly outside: Outside;
+  readonly family: Family;
+  /** The number that the program sees. */
+  readonly pid: number;
   readonly options: ProgramContext["options"];
   /** The devices that it has opened, by their handles. */
   readonly opened = new Map<number, OpenDevice>();
@@ -59,12 +63,18 @@ export class NativeObjects implements ForeignMemory {
   readonly #handles = new Map<object, number>();
   readonly #mapped = new Map<object, Buffer>();
   readonly #scm = new Map<number, ScmPart>();
-  #next = 1;
   #inline: Buffer | undefined;
   #inlineUsed = 0;
 
-  constructor({ cpu, device, options }: ProgramContext, process: NativeProcess) {
+  /** @param family of all processes of the program. */
+  constructor(
+    { cpu, device, options }: ProgramContext,
+    process: NativeProcess,
+    { family, pid }: { readonly family: Family; readonly pid: number },
+  ) {
     this.cpu = cpu;
+    this.family = family;
+    this.pid = pid;
     this.device = device;
     this.cm = new RdmaCm(device);
     this.threads = new Threads(cpu);
@@ -72,7 +82,7 @@ export class NativeObjects implements ForeignMemory {
       cm: this.cm,
       channel: (handle) => this.#byHandle.get(handle) as CompChannel | undefined,
       device: (handle) => this.opened.get(handle),
-    });
+    }, family.sockets);
     this.process = process;
     this.outside = cpu.outside!;
     this.options = options;
@@ -86,7 +96,8 @@ export class NativeObjects implements ForeignMemory {
 
   /** A new handle, above 0. */
   handle(object: object): number {
-    const handle = this.#next++;
+    // No other process's: what a child has inherited of its parent's is none of its own.
+    const handle = this.family.nextHandle++;
     this.#byHandle.set(handle, object);
     this.#handles.set(object, handle);
     return handle;
@@ -138,6 +149,16 @@ export class NativeObjects implements ForeignMemory {
     // Before the memory is given out anew: its clearing must not reach the process.
     for (const frame of buffer.pages) this.outside.foreign.unmap(frame);
     this.cpu.free(buffer);
+  }
+
+  /** A child has its parent's mappings of SCM. */
+  inherit(parent: NativeObjects): void {
+    for (const part of parent.#scm.values()) this.mapScm(part);
+  }
+
+  /** Another thread or process of the program has run, and may have stored what this one waits for. */
+  stirred(): void {
+    if (this.isWatched) this.cpu.signal(this.#signal);
   }
 
   /** The card's writes into this part of SCM go to the process, too. */

@@ -168,9 +168,27 @@ export const REQUESTS = {
   thread_exit: { args: ["key"] },
   /** Ends a wait of thread `of` with ECANCELED. */
   thread_cancel: { args: ["of"] },
-  /** Waits for a wake of the key, an address of the process: ETIMEDOUT. */
-  futex_wait: { args: ["key", "timeoutPs", "cancellable"] },
-  futex_wake: { args: ["key", "count"] },
+  /**
+   * Waits for a wake of the key: ETIMEDOUT. `object` 0: an address of the process; else the key is an
+   * offset in memory that processes share, or that of descriptors: {@link OBJECTS}.
+   */
+  futex_wait: { args: ["object", "key", "timeoutPs", "cancellable"] },
+  futex_wake: { args: ["object", "key", "count"] },
+
+  // Processes (`family.ts`). A child has pipes of its own in its program's folder, `requests.PID` and
+  // `replies.PID`, and its first message is a reply to `forked`.
+  fork: { args: [], answer: ["pid"] },
+  /** The child is there. Its pipes are the host's from now on, and not its parent's any more. */
+  open_child: { args: ["pid"] },
+  /** It runs, with these sockets of its parent's: kind and handle as `poll` has them. */
+  forked: { args: ["pid"], rows: ["kind", "handle"] },
+  /**
+   * Waits for a child that has ended, `pid` 0 for any; with `keep` it can be waited for again.
+   * ECHILD where there is none, ETIMEDOUT.
+   */
+  wait_child: { args: ["pid", "timeoutPs", "keep"], answer: ["pid"] },
+  /** A signal has ended the child. */
+  child_killed: { args: ["pid"] },
 
   /**
    * Opens the device of this place in the list; the rows below name what is open by the `handle`.
@@ -411,6 +429,9 @@ export type RequestName = keyof typeof REQUESTS;
 
 /** What `poll` waits for. */
 export const POLLED = { socket: 0, listener: 1, channel: 2, async: 3, cm: 4, futex: 5 } as const;
+
+/** Of `futex_wait`: what all descriptors that processes of a program share are, with key 0. */
+export const OBJECTS = { descriptors: 1 } as const;
 
 /** Names in their order: a request's number is its place. */
 export const REQUEST_NAMES = Object.keys(REQUESTS) as readonly RequestName[];

@@ -118,7 +118,7 @@ static bool begin(void)
 	uint64_t stack = (uint64_t)__builtin_frame_address(0);
 	const char *maps = checked ? NULL : mappings();
 
-	if (uncounted || !__libc_single_threaded)
+	if (uncounted || !__libc_single_threaded || native.has_relatives)
 		return false;
 	for (int i = 0; i < REGIONS; i++) {
 		struct region *region = &regions[i];
@@ -234,6 +234,39 @@ void ahead_start(void)
 		return;
 	possible = prctl(PR_SET_SYSCALL_USER_DISPATCH, PR_SYS_DISPATCH_ON, kernel.restorer, 16,
 			 &selector) == 0;
+}
+
+/* A child has no regions of its parent's, and never runs ahead: its relatives may store. */
+void ahead_begin_child(void)
+{
+	memset(regions, 0, sizeof(regions));
+	uncounted = 0;
+	possible = false;
+}
+
+bool mapping_object(const volatile void *address, uint64_t *object, uint64_t *offset)
+{
+	uint64_t at = (uint64_t)address;
+
+	for (const char *line = mappings(); *line; line++) {
+		char *rest;
+		uint64_t from = strtoull(line, &rest, 16), to = strtoull(rest + 1, &rest, 16);
+		if (from <= at && at < to) {
+			uint64_t begin = strtoull(rest + 6, &rest, 16);
+			uint64_t major = strtoull(rest + 1, &rest, 16);
+			uint64_t minor = strtoull(rest + 1, &rest, 16);
+			uint64_t inode = strtoull(rest + 1, &rest, 10);
+			if (!inode)
+				return false;
+			*object = (major << 52) ^ (minor << 40) ^ inode;
+			*offset = at - from + begin;
+			return true;
+		}
+		line = strchr(line, '\n');
+		if (!line)
+			break;
+	}
+	return false;
 }
 
 void ahead_stop(void)

@@ -44,7 +44,7 @@ struct buffer {
 };
 static struct buffer out, in;
 static size_t message; /* bytes of the message at the begin of `in` */
-static int requests_fd = -1, replies_fd = -1;
+int requests_fd = -1, replies_fd = -1, folder_fd = -1;
 static uint64_t output_bytes[2];
 
 static void buffer_need(struct buffer *buffer, size_t room)
@@ -324,7 +324,7 @@ size_t answer_bytes(void)
 
 bool is_own_descriptor(int fd)
 {
-	return native.active && (fd == requests_fd || fd == replies_fd);
+	return native.active && (fd == requests_fd || fd == replies_fd || fd == folder_fd);
 }
 
 void *libc_function(const char *name)
@@ -335,13 +335,13 @@ void *libc_function(const char *name)
 	return function;
 }
 
-static struct descriptor descriptors[4096];
+static struct descriptor descriptors[DESCRIPTORS_MOST];
 
 int descriptor_open(int kind, uint64_t handle)
 {
 	int fd = eventfd(0, EFD_CLOEXEC);
 
-	if (fd >= (int)(sizeof(descriptors) / sizeof(descriptors[0]))) {
+	if (fd >= DESCRIPTORS_MOST) {
 		syscall(SYS_close, fd);
 		errno = EMFILE;
 		return -1;
@@ -353,14 +353,14 @@ int descriptor_open(int kind, uint64_t handle)
 
 struct descriptor *descriptor_of(int fd)
 {
-	if (fd < 0 || fd >= (int)(sizeof(descriptors) / sizeof(descriptors[0])))
+	if (fd < 0 || fd >= DESCRIPTORS_MOST)
 		return NULL;
 	return descriptors[fd].open ? &descriptors[fd] : NULL;
 }
 
 bool descriptor_copy(int fd, int to)
 {
-	if (to >= (int)(sizeof(descriptors) / sizeof(descriptors[0])))
+	if (to >= DESCRIPTORS_MOST)
 		return false;
 	descriptors[to] = descriptors[fd];
 	return true;
@@ -430,11 +430,29 @@ static void say_exit(int code, void *unused)
 	native.active = false;
 }
 
-/* The child of a fork is no program of the rack: two processes cannot share one place in time. */
+void channel_begin_child(int requests, int replies)
+{
+	syscall(SYS_close, requests_fd);
+	syscall(SYS_close, replies_fd);
+	requests_fd = requests;
+	replies_fd = replies;
+	/* Its parent's last reply was all of it. */
+	in.length = message = 0;
+	/* Its own first one is for its only thread. */
+	read_reply();
+	take_turn(false);
+}
+
+/*
+ * The child of fork(2) is a process of the rack, if it was made by the program's own call; by others
+ * (forkpty) it is none, as two processes cannot share one place in time.
+ */
 static void be_child(void)
 {
 	if (!native.active)
 		return;
+	if (forking_pipes[0] >= 0)
+		return be_process();
 	native.active = false;
 	native.forked = true;
 	/* In no sandbox it would outlive the program, and the rack. */
@@ -475,6 +493,11 @@ __attribute__((constructor)) static void start(int argc, char **argv)
 	syscall(SYS_close, replies_fd);
 	requests_fd = high[0];
 	replies_fd = high[1];
+	int here = syscall(SYS_openat, AT_FDCWD, ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (here >= 0) {
+		folder_fd = syscall(SYS_fcntl, here, F_DUPFD_CLOEXEC, 900);
+		syscall(SYS_close, here);
+	}
 	native.lease = !lease || strncmp(lease, "off", 3) != 0;
 	native.local_polls = !lease || strncmp(lease, "clock", 5) != 0;
 	bool instrumented = getenv("RACKMESH_INSTRUMENTED") != NULL;

@@ -139,6 +139,7 @@ EXPORT clock_t clock(void)
 
 /* The alarm: one timer of the process, by alarm(2) or by setitimer(2) of ITIMER_REAL. */
 static uint64_t alarm_interval_ps;
+static uint64_t random_state;
 
 void raise_alarm_if_due(void)
 {
@@ -267,6 +268,14 @@ EXPORT sighandler_t signal(int number, sighandler_t handler)
 	return old.sa_handler;
 }
 
+/* A child has no timer of its parent's, and other random bytes. */
+void clock_begin_child(void)
+{
+	native.alarm_ps = NEVER;
+	alarm_interval_ps = 0;
+	random_state = 0;
+}
+
 static bool counter_traps;
 
 static void trap_counter(bool trap)
@@ -303,12 +312,17 @@ void clock_stop(void)
 	})
 
 /*
- * In the program's own process, not in the child of a vfork: what comes after has neither this library
- * nor a place in the rack's time.
+ * In the program's own process, not in a child's: what comes after has neither this library nor a place
+ * in the rack's time.
  */
 static void refuse_exec(const char *path)
 {
-	if (native.active && native.real_pid == (uint64_t)syscall(SYS_getpid))
+	if (!native.active || native.real_pid != (uint64_t)syscall(SYS_getpid))
+		return;
+	if (native.is_child)
+		/* In no sandbox it would outlive the program, and the rack. */
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+	else
 		native_fail("the program starts %s in its place (exec): expected a child's", path);
 }
 
@@ -425,34 +439,16 @@ EXPORT FILE *popen(const char *command, const char *type)
 	return UNTRAPPED(LIBC(popen)(command, type));
 }
 
-EXPORT pid_t getpid(void)
-{
-	return native.active ? (pid_t)native.pid : syscall(SYS_getpid);
-}
-
-EXPORT pid_t getppid(void)
-{
-	return native.active ? 1 : syscall(SYS_getppid);
-}
-
-EXPORT int kill(pid_t pid, int signal)
-{
-	bool own = native.active && pid == (pid_t)native.pid;
-	return LIBC(kill)(own ? syscall(SYS_getpid) : pid, signal);
-}
-
 /* Random bytes: splitmix64 of the host's name and the process's number, so each run has the same. */
 static void fill_randomly(void *bytes, size_t length)
 {
-	static uint64_t state;
-
-	if (state == 0) {
-		state = native.pid;
+	if (random_state == 0) {
+		random_state = native.pid;
 		for (const char *c = native.host; *c; c++)
-			state = (state ^ (uint8_t)*c) * 0x100000001b3ull;
+			random_state = (random_state ^ (uint8_t)*c) * 0x100000001b3ull;
 	}
 	for (size_t i = 0; i < length; i++) {
-		uint64_t z = state += 0x9e3779b97f4a7c15ull;
+		uint64_t z = random_state += 0x9e3779b97f4a7c15ull;
 		z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
 		z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
 		((uint8_t *)bytes)[i] = (z ^ (z >> 31)) & 0xff;

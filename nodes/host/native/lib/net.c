@@ -120,6 +120,44 @@ EXPORT int socket(int family, int type, int protocol)
 	return add_socket(made, type, POLLED_socket);
 }
 
+void sockets_leave_parent(void)
+{
+	for (int fd = 0; fd < DESCRIPTORS_MOST; fd++) {
+		struct descriptor *descriptor = descriptor_of(fd);
+		if (!descriptor)
+			continue;
+		switch (descriptor->kind) {
+		case POLLED_channel:
+		case POLLED_async:
+		case POLLED_cm:
+		case KIND_COMMAND:
+			descriptor->kind = KIND_LOST;
+			descriptor->data = NULL;
+		}
+	}
+}
+
+int socket_handles(uint64_t (*handles)[2], int most)
+{
+	int count = 0;
+
+	for (int fd = 0; fd < DESCRIPTORS_MOST; fd++) {
+		struct descriptor *descriptor = descriptor_of(fd);
+		struct net_socket *socket = socket_of(descriptor);
+		bool known = !socket || !socket->handle;
+		for (int i = 0; i < count && i < most && !known; i++)
+			known = handles[i][1] == socket->handle;
+		if (known)
+			continue;
+		if (count < most) {
+			handles[count][0] = descriptor->kind;
+			handles[count][1] = socket->handle;
+		}
+		count++;
+	}
+	return count;
+}
+
 EXPORT int socketpair(int family, int type, int protocol, int pair[2])
 {
 	/* Within the process or to its children: the kernel's. */
@@ -148,7 +186,7 @@ EXPORT int bind(int fd, const struct sockaddr *given, socklen_t length)
 static void set_handle(struct net_socket *socket, uint8_t kind, uint64_t handle)
 {
 	socket->handle = handle;
-	for (int fd = 0, left = socket->data.users; left > 0 && fd < 4096; fd++) {
+	for (int fd = 0, left = socket->data.users; left > 0 && fd < DESCRIPTORS_MOST; fd++) {
 		struct descriptor *descriptor = descriptor_of(fd);
 		if (!descriptor || descriptor->data != socket)
 			continue;
@@ -752,7 +790,7 @@ EXPORT int close_range(unsigned first, unsigned last, int flags)
 {
 	unsigned from = first;
 
-	for (unsigned fd = first; fd <= last && fd < 4096; fd++) {
+	for (unsigned fd = first; fd <= last && fd < DESCRIPTORS_MOST; fd++) {
 		if (is_own_descriptor(fd)) {
 			if (fd > from && LIBC(close_range)(from, fd - 1, flags) < 0)
 				return -1;

@@ -25,8 +25,10 @@
 
 /* What `hello` answered and how time stands. Only channel.c and clock.c write it. */
 struct native {
-	bool active;           /* false in a program that the rack did not start, and in a fork's child */
+	bool active;           /* false in a program that the rack did not start, and in a child that the rack does not have */
 	bool forked;           /* in that child: its verbs answer ENODEV */
+	bool is_child;         /* by fork(2) of a program of the rack, and one itself */
+	bool has_relatives;    /* it is one, or has had one: memory may be shared */
 	bool lease;            /* RACKMESH_LEASE=off makes each poll and each clock read a request */
 	bool local_polls;      /* RACKMESH_LEASE=clock makes each poll one, and no clock read in the lease */
 	uint64_t pid;          /* virtual */
@@ -91,9 +93,11 @@ void *libc_function(const char *name);
 /*
  * Descriptors that stand for objects of the host: real numbers (an eventfd that is never ready), so
  * that fcntl's flags, dup's refusal of them and the kernel's limits are the kernel's. `kind` is one
- * of POLLED_*, or what no request waits for: an epoll descriptor, a device's `cmd_fd`, or a timer.
+ * of POLLED_*, or what no request waits for: an epoll descriptor, a device's `cmd_fd`, a timer,
+ * or of a parent's cards.
  */
-enum { KIND_EPOLL = 100, KIND_COMMAND, KIND_TIMER };
+enum { KIND_EPOLL = 100, KIND_COMMAND, KIND_TIMER, KIND_LOST };
+#define DESCRIPTORS_MOST 4096
 struct descriptor {
 	bool open;
 	uint8_t kind;
@@ -118,7 +122,19 @@ static inline bool socket_refused(int domain, int protocol)
 long direct_syscall(long number, ...);
 #define syscall direct_syscall
 
+/* channel.c */
+extern int requests_fd, replies_fd;
+extern int folder_fd;              /* the program's own folder */
+void channel_begin_child(int requests, int replies); /* in a child, whose pipes these are */
+/* processes.c */
+extern int forking_pipes[4];       /* those of the child that is being made; -1: none is */
+void be_process(void);
+/* net.c */
+void sockets_leave_parent(void);    /* in a child: of its parent's descriptors it has the sockets */
+int socket_handles(uint64_t (*handles)[2], int most); /* kind and handle, once each; how many there are */
+
 /* clock.c */
+void clock_begin_child(void);
 void end_without_host(void);       /* ends the program where the host's process is gone */
 uint64_t virtual_now_ps(void);     /* reads the clock: costs clockPs */
 void virtual_pass(uint64_t ps);     /* as a clock read of that cost */
@@ -143,6 +159,9 @@ bool ahead_pause(void);            /* in a handler of this library's; its result
 void ahead_resume(bool was);
 void ahead_start(void);
 void ahead_stop(void);
+void ahead_begin_child(void);
+/* The line of /proc/self/maps that has the address: its object and the address's offset in it. */
+bool mapping_object(const volatile void *address, uint64_t *object, uint64_t *offset);
 /* scm.c */
 extern bool scm_active;            /* a file below /scm is mapped */
 extern bool scm_has_stores;        /* that the host does not know */
@@ -150,6 +169,7 @@ void scm_send_stores(void);
 bool scm_fault(const void *address); /* whether a store there goes on */
 void scm_will_store(void *address, size_t length);
 bool scm_write(uint64_t address, const void *bytes, size_t length); /* false: not there */
+void scm_begin_child(void);
 int scm_open_file(const char *path, int flags); /* -2: another path */
 void scm_close(int fd);
 /* spin.c */
@@ -158,6 +178,7 @@ void spin_start(void);
 void spin_stop(void);
 void spin_wake(void);              /* a request has ended: the watchdog ticks again */
 void spin_wait(uint64_t instruction);
+void spin_begin_child(void);
 extern volatile uint64_t turns;    /* calls of the library: the watchdog looks whether they move */
 extern __thread volatile bool in_request;
 
@@ -182,6 +203,7 @@ struct thread {
 };
 extern __thread struct thread *this_thread; /* NULL in one that the host does not know */
 void threads_start(void);
+void threads_begin_child(void);
 pid_t thread_number(void); /* as gettid(2) */
 long thread_futex(uint32_t *word, int operation, uint32_t value, const struct timespec *time,
 		  uint32_t bits);

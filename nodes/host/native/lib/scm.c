@@ -159,6 +159,13 @@ void scm_send_stores(void)
 		native_fail("the host refuses a store to persistent memory");
 }
 
+void scm_begin_child(void)
+{
+	if (memory_fd >= 0)
+		syscall(SYS_close, memory_fd);
+	memory_fd = -1;
+}
+
 /* The host has written there: also a read-only page takes it. */
 bool scm_write(uint64_t address, const void *bytes, size_t length)
 {

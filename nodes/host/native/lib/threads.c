@@ -31,6 +31,16 @@ static volatile pid_t leaving; /* has handed its turn over, and is about to be n
 
 __thread struct thread *this_thread;
 
+/* Of its parent's threads it has the one that has forked. */
+void threads_begin_child(void)
+{
+	threads = this_thread;
+	this_thread->next = NULL;
+	this_thread->number = last_number = 0;
+	this_thread->tid = syscall(SYS_gettid);
+	leaving = 0;
+}
+
 void threads_start(void)
 {
 	main_thread.id = pthread_self();
@@ -73,6 +83,8 @@ void thread_await_turn(void)
 	leaving = 0;
 }
 
+const char descriptors_key;
+
 static bool is_threaded(void)
 {
 	return native.active && this_thread;
@@ -106,6 +118,7 @@ void thread_asks(int request)
 	case REQUEST_socket_connect:
 	case REQUEST_socket_send:
 	case REQUEST_socket_receive:
+	case REQUEST_wait_child:
 		end_if_cancelled();
 	}
 }
@@ -157,8 +170,27 @@ EXPORT int pthread_cancel(pthread_t id)
 	return 0;
 }
 
+/*
+ * What a thread waits for: an address of the process, or one that processes share, of which the host
+ * knows the object that is mapped there and the place in it.
+ */
+struct key {
+	uint64_t object, at;
+};
+
+static struct key key_of(const volatile void *at, bool shared)
+{
+	struct key key = { 0, (uintptr_t)at };
+
+	if (at == &descriptors_key)
+		return native.has_relatives ? (struct key){ OBJECT_descriptors, 0 } : key;
+	if (shared && native.has_relatives && !mapping_object(at, &key.object, &key.at))
+		return (struct key){ 0, (uintptr_t)at };
+	return key;
+}
+
 /* Waits at the host for a wake of `key`: 0, ETIMEDOUT, or ECANCELED. */
-static int wait_on(const volatile void *key, uint64_t until_ps, bool cancellable)
+static int wait_on_key(const volatile void *key, bool shared, uint64_t until_ps, bool cancellable)
 {
 	int error = 0;
 
@@ -170,14 +202,21 @@ static int wait_on(const volatile void *key, uint64_t until_ps, bool cancellable
 		return ETIMEDOUT;
 	this_thread->waits_on = key;
 	this_thread->defers = true;
+	struct key place = key_of(key, shared);
 	uint64_t *arg = request_begin(REQUEST_futex_wait, ARG_futex_wait_WORDS);
-	arg[ARG_futex_wait_key] = (uintptr_t)key;
+	arg[ARG_futex_wait_object] = place.object;
+	arg[ARG_futex_wait_key] = place.at;
 	arg[ARG_futex_wait_timeoutPs] = until_ps == NEVER ? NEVER : until_ps - now;
 	arg[ARG_futex_wait_cancellable] = cancellable;
 	error = request_send();
 	this_thread->defers = false;
 	this_thread->waits_on = NULL;
 	return error;
+}
+
+static int wait_on(const volatile void *key, uint64_t until_ps, bool cancellable)
+{
+	return wait_on_key(key, false, until_ps, cancellable);
 }
 
 static bool has_waiter(const volatile void *key)
@@ -188,16 +227,25 @@ static bool has_waiter(const volatile void *key)
 	return false;
 }
 
-static void wake(const volatile void *key, unsigned count)
+static void wake_key(const volatile void *key, bool shared, unsigned count)
 {
-	if (!is_threaded() || !has_waiter(key))
+	bool is_elsewhere = native.has_relatives && (shared || key == &descriptors_key);
+
+	if (!is_threaded() || !(is_elsewhere || has_waiter(key)))
 		return;
 	int saved = errno;
+	struct key place = key_of(key, shared);
 	uint64_t *arg = request_begin(REQUEST_futex_wake, ARG_futex_wake_WORDS);
-	arg[ARG_futex_wake_key] = (uintptr_t)key;
+	arg[ARG_futex_wake_object] = place.object;
+	arg[ARG_futex_wake_key] = place.at;
 	arg[ARG_futex_wake_count] = count;
 	request_send();
 	errno = saved;
+}
+
+static void wake(const volatile void *key, unsigned count)
+{
+	wake_key(key, false, count);
 }
 
 /* When an absolute time of a clock is, in the host's time. */
@@ -212,11 +260,11 @@ static uint64_t when(clockid_t clock, const struct timespec *time)
 
 /* Futexes by hand: of a program's own locks. */
 
-static long futex_wait(uint32_t *word, uint32_t value, uint64_t until_ps)
+static long futex_wait(uint32_t *word, bool shared, uint32_t value, uint64_t until_ps)
 {
 	if (*(volatile uint32_t *)word != value)
 		return fail(EAGAIN);
-	int error = wait_on(word, until_ps, false);
+	int error = wait_on_key(word, shared, until_ps, false);
 	return error ? fail(error) : 0;
 }
 
@@ -234,17 +282,18 @@ long thread_futex(uint32_t *word, int operation, uint32_t value, const struct ti
 		  uint32_t bits)
 {
 	clockid_t clock = operation & FUTEX_CLOCK_REALTIME ? CLOCK_REALTIME : CLOCK_MONOTONIC;
+	bool shared = !(operation & FUTEX_PRIVATE_FLAG);
 	uint32_t woken;
 
 	switch (operation & FUTEX_CMD_MASK) {
 	case FUTEX_WAIT: {
 		uint64_t now = native.now_ps + native.used_ps;
 		uint64_t ps = time ? time->tv_sec * PS_PER_S + time->tv_nsec * PS_PER_NS : NEVER;
-		return futex_wait(word, value, ps < NEVER - now ? now + ps : NEVER);
+		return futex_wait(word, shared, value, ps < NEVER - now ? now + ps : NEVER);
 	}
 	case FUTEX_WAIT_BITSET:
 		if (bits == FUTEX_BITSET_MATCH_ANY)
-			return futex_wait(word, value, time ? when(clock, time) : NEVER);
+			return futex_wait(word, shared, value, time ? when(clock, time) : NEVER);
 		break;
 	case FUTEX_WAKE_BITSET:
 		if (bits != FUTEX_BITSET_MATCH_ANY)
@@ -252,7 +301,7 @@ long thread_futex(uint32_t *word, int operation, uint32_t value, const struct ti
 		/* fall through */
 	case FUTEX_WAKE:
 		woken = waiters_of(word);
-		wake(word, value);
+		wake_key(word, shared, value);
 		return woken < value ? woken : value;
 	}
 	complain("futex: operation %d is refused: of futexes the rack has wait and wake", operation);
@@ -274,11 +323,10 @@ EXPORT pid_t gettid(void)
 
 /* Descriptors of the machine that threads share. */
 
-const char descriptors_key;
 
 bool threads_share_descriptors(void)
 {
-	return is_threaded() && threads->next;
+	return is_threaded() && (threads->next || native.has_relatives);
 }
 
 void thread_waits_on(const volatile void *key)
@@ -484,6 +532,28 @@ EXPORT int pthread_detach(pthread_t id)
 
 /* Mutexes. */
 
+/* Of pthread_mutexattr_setpshared and its kin, where glibc keeps them. */
+static bool is_shared_mutex(const pthread_mutex_t *mutex)
+{
+	return mutex->__data.__kind & 128;
+}
+
+static bool is_shared_cond(const pthread_cond_t *cond)
+{
+	return cond->__data.__wrefs & 1;
+}
+
+static bool is_shared_rwlock(const pthread_rwlock_t *lock)
+{
+	return lock->__data.__shared;
+}
+
+/* sem_init's `pshared`, and sem_open's: FUTEX_PRIVATE_FLAG, behind the 64 bits of value and waiters. */
+static bool is_shared_sem(const sem_t *sem)
+{
+	return ((const int *)sem)[2] != 0;
+}
+
 static bool is_own(const pthread_mutex_t *mutex)
 {
 	return mutex->__data.__owner == (int)syscall(SYS_gettid);
@@ -497,7 +567,7 @@ static int lock_until(pthread_mutex_t *mutex, uint64_t until_ps)
 			return error;
 		if ((mutex->__data.__kind & 3) == PTHREAD_MUTEX_ERRORCHECK && is_own(mutex))
 			return EDEADLK;
-		if (wait_on(mutex, until_ps, false) == ETIMEDOUT)
+		if (wait_on_key(mutex, is_shared_mutex(mutex), until_ps, false) == ETIMEDOUT)
 			return ETIMEDOUT;
 	}
 }
@@ -524,9 +594,10 @@ EXPORT int pthread_mutex_timedlock(pthread_mutex_t *mutex, const struct timespec
 
 EXPORT int pthread_mutex_unlock(pthread_mutex_t *mutex)
 {
+	bool shared = is_shared_mutex(mutex);
 	int error = LIBC(pthread_mutex_unlock)(mutex);
 	if (!error)
-		wake(mutex, 1);
+		wake_key(mutex, shared, 1);
 	return error;
 }
 
@@ -546,7 +617,7 @@ static int wait_until(pthread_cond_t *cond, pthread_mutex_t *mutex, uint64_t unt
 	if (error)
 		return error;
 	if (*signals == before)
-		error = wait_on(signals, until_ps, true);
+		error = wait_on_key(signals, is_shared_cond(cond), until_ps, true);
 	int locked = lock_until(mutex, NEVER);
 	if (error == ECANCELED)
 		end_if_cancelled();
@@ -585,7 +656,7 @@ EXPORT int pthread_cond_signal(pthread_cond_t *cond)
 	if (!is_threaded())
 		return LIBC(pthread_cond_signal)(cond);
 	++*signals_of(cond);
-	wake(cond, 1);
+	wake_key(cond, is_shared_cond(cond), 1);
 	return 0;
 }
 
@@ -594,7 +665,7 @@ EXPORT int pthread_cond_broadcast(pthread_cond_t *cond)
 	if (!is_threaded())
 		return LIBC(pthread_cond_broadcast)(cond);
 	++*signals_of(cond);
-	wake(cond, UINT_MAX);
+	wake_key(cond, is_shared_cond(cond), UINT_MAX);
 	return 0;
 }
 
@@ -616,7 +687,7 @@ static int take_until(sem_t *sem, uint64_t until_ps)
 			errno = error;
 			return -1;
 		}
-		error = wait_on(sem, until_ps, true);
+		error = wait_on_key(sem, is_shared_sem(sem), until_ps, true);
 		if (error == ECANCELED)
 			end_if_cancelled();
 	}
@@ -644,9 +715,10 @@ EXPORT int sem_timedwait(sem_t *sem, const struct timespec *time)
 
 EXPORT int sem_post(sem_t *sem)
 {
+	bool shared = is_shared_sem(sem);
 	int result = LIBC(sem_post)(sem);
 	if (result == 0)
-		wake(sem, 1);
+		wake_key(sem, shared, 1);
 	return result;
 }
 
@@ -656,7 +728,7 @@ EXPORT int sem_post(sem_t *sem)
 	do {                                                           \
 		int error_;                                            \
 		while ((error_ = LIBC(try)(lock)) == EBUSY)            \
-			if (wait_on(lock, until, false) == ETIMEDOUT)  \
+			if (wait_on_key(lock, is_shared_rwlock(lock), until, false) == ETIMEDOUT) \
 				return ETIMEDOUT;                      \
 		return error_;                                         \
 	} while (0)
@@ -687,9 +759,10 @@ EACH_RWLOCK(wrlock, pthread_rwlock_trywrlock)
 
 EXPORT int pthread_rwlock_unlock(pthread_rwlock_t *lock)
 {
+	bool shared = is_shared_rwlock(lock);
 	int error = LIBC(pthread_rwlock_unlock)(lock);
 	if (!error)
-		wake(lock, UINT_MAX);
+		wake_key(lock, shared, UINT_MAX);
 	return error;
 }
 
@@ -697,6 +770,7 @@ EXPORT int pthread_rwlock_unlock(pthread_rwlock_t *lock)
 
 struct barrier {
 	unsigned count, arrived;
+	bool shared;
 	volatile uint64_t round;
 };
 _Static_assert(sizeof(struct barrier) <= sizeof(pthread_barrier_t), "a barrier's memory");
@@ -708,7 +782,11 @@ EXPORT int pthread_barrier_init(pthread_barrier_t *barrier, const pthread_barrie
 		return LIBC(pthread_barrier_init)(barrier, attr, count);
 	if (count == 0)
 		return EINVAL;
-	*(struct barrier *)barrier = (struct barrier){ .count = count };
+	int shared = PTHREAD_PROCESS_PRIVATE;
+	if (attr)
+		pthread_barrierattr_getpshared(attr, &shared);
+	*(struct barrier *)barrier =
+		(struct barrier){ .count = count, .shared = shared == PTHREAD_PROCESS_SHARED };
 	return 0;
 }
 
@@ -726,11 +804,11 @@ EXPORT int pthread_barrier_wait(pthread_barrier_t *given)
 	if (++barrier->arrived == barrier->count) {
 		barrier->arrived = 0;
 		barrier->round++;
-		wake(&barrier->round, UINT_MAX);
+		wake_key(&barrier->round, barrier->shared, UINT_MAX);
 		return PTHREAD_BARRIER_SERIAL_THREAD;
 	}
 	for (uint64_t round = barrier->round; barrier->round == round;)
-		wait_on(&barrier->round, NEVER, false);
+		wait_on_key(&barrier->round, barrier->shared, NEVER, false);
 	return 0;
 }
 

@@ -147,6 +147,8 @@ static void add_descriptor(struct rows *rows, int place, struct pollfd *polled, 
 		add_native(rows, place, polled->fd, polled->events);
 	} else if (timer_of(polled->fd)) {
 		add_timer(rows, place, timer_of(polled->fd), polled->events);
+	} else if (descriptor->kind == KIND_LOST) {
+		polled->revents |= POLLERR;
 	} else if (descriptor->kind == KIND_COMMAND) {
 		/* As Linux says of all files that know no poll. */
 		polled->revents |= (POLLIN | POLLRDNORM | POLLOUT | POLLWRNORM) & polled->events;
