@@ -144,8 +144,8 @@ static bool copy_own_memory(uint64_t address, void *bytes, size_t length, bool t
 {
 	struct iovec here = { bytes, length }, there = { (void *)address, length };
 	pid_t self = syscall(SYS_getpid);
-	ssize_t done = to_memory ? process_vm_writev(self, &here, 1, &there, 1, 0)
-				 : process_vm_readv(self, &here, 1, &there, 1, 0);
+	ssize_t done = syscall(to_memory ? SYS_process_vm_writev : SYS_process_vm_readv, self, &here,
+			       1, &there, 1, 0);
 
 	if (done < 0 && errno != EFAULT)
 		native_fail("the card cannot access the program's memory: %s", strerror(errno));

@@ -10,11 +10,13 @@
 #include "net.h"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/uio.h>
 #include <sys/stat.h>
 #include <sys/times.h>
 #include <sys/wait.h>
@@ -312,6 +314,21 @@ static bool is_deadly(pid_t real, int signal)
 	return !(kept >> (signal - 1) & 1);
 }
 
+/* A child that the rack does not have, by posix_spawn(3) for one: its number is the machine's. */
+static bool is_outside_child(pid_t pid)
+{
+	char path[64], line[256];
+	int of = 0;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", pid);
+	FILE *file = pid > 0 ? LIBC(fopen)(path, "re") : NULL;
+	while (file && fgets(line, sizeof(line), file))
+		sscanf(line, "PPid: %d", &of);
+	if (file)
+		fclose(file);
+	return of && of == (pid_t)syscall(SYS_getpid);
+}
+
 EXPORT int kill(pid_t pid, int signal)
 {
 	if (!native.active)
@@ -319,10 +336,10 @@ EXPORT int kill(pid_t pid, int signal)
 	if (pid == (pid_t)native.pid)
 		return LIBC(kill)(syscall(SYS_getpid), signal);
 	struct child *child = this_thread ? child_of(pid) : NULL;
-	if (!child && !(pid == parent && native.is_child))
+	if (!child && is_outside_child(pid))
 		return LIBC(kill)(pid, signal);
 	if (signal == 0)
-		return 0;
+		return child || pid == parent ? 0 : fail(ESRCH);
 	if (signal < 0 || signal >= NSIG)
 		return fail(EINVAL);
 	if (!child || !is_deadly(child->real, signal)) {
@@ -357,4 +374,58 @@ EXPORT clock_t times(struct tms *used)
 	if (used)
 		*used = (struct tms){ .tms_utime = ticks };
 	return ticks;
+}
+
+/* Calls that name a process or a thread, and are the machine's but for that. */
+
+static pid_t machine_number(pid_t pid)
+{
+	if (!native.active || pid <= 0)
+		return pid;
+	struct child *child = child_of(pid);
+	pid_t tid = child ? child->real : thread_tid(pid);
+	return tid ? tid : pid;
+}
+
+#define EACH_CALL(type, name, parameters, arguments)      \
+	EXPORT type name parameters                       \
+	{                                                 \
+		pid_t real = machine_number(pid);         \
+		return LIBC(name) arguments;              \
+	}
+
+EACH_CALL(int, sched_setaffinity, (pid_t pid, size_t size, const cpu_set_t *set), (real, size, set))
+EACH_CALL(int, sched_getaffinity, (pid_t pid, size_t size, cpu_set_t *set), (real, size, set))
+EACH_CALL(int, sched_setscheduler, (pid_t pid, int policy, const struct sched_param *param),
+	  (real, policy, param))
+EACH_CALL(int, sched_getscheduler, (pid_t pid), (real))
+EACH_CALL(int, sched_setparam, (pid_t pid, const struct sched_param *param), (real, param))
+EACH_CALL(int, sched_getparam, (pid_t pid, struct sched_param *param), (real, param))
+EACH_CALL(int, sched_rr_get_interval, (pid_t pid, struct timespec *interval), (real, interval))
+EACH_CALL(int, prlimit64, (pid_t pid, __rlimit_resource_t resource, const struct rlimit64 *limit,
+			   struct rlimit64 *old), (real, resource, limit, old))
+EXPORT int prlimit(pid_t pid, __rlimit_resource_t resource, const struct rlimit *limit,
+		   struct rlimit *old) __attribute__((alias("prlimit64")));
+EACH_CALL(pid_t, getpgid, (pid_t pid), (real))
+EACH_CALL(pid_t, getsid, (pid_t pid), (real))
+EACH_CALL(ssize_t, process_vm_readv, (pid_t pid, const struct iovec *here, unsigned long heres,
+	  const struct iovec *there, unsigned long theres, unsigned long flags),
+	  (real, here, heres, there, theres, flags))
+EACH_CALL(ssize_t, process_vm_writev, (pid_t pid, const struct iovec *here, unsigned long heres,
+	  const struct iovec *there, unsigned long theres, unsigned long flags),
+	  (real, here, heres, there, theres, flags))
+
+EXPORT int getpriority(__priority_which_t which, id_t who)
+{
+	return LIBC(getpriority)(which, which == PRIO_PROCESS ? (id_t)machine_number(who) : who);
+}
+
+EXPORT int setpriority(__priority_which_t which, id_t who, int priority)
+{
+	return LIBC(setpriority)(which, which == PRIO_PROCESS ? (id_t)machine_number(who) : who, priority);
+}
+
+EXPORT int tgkill(pid_t pid, pid_t tid, int signal)
+{
+	return LIBC(tgkill)(machine_number(pid), machine_number(tid), signal);
 }

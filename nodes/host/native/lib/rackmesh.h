@@ -205,6 +205,7 @@ extern __thread struct thread *this_thread; /* NULL in one that the host does no
 void threads_start(void);
 void threads_begin_child(void);
 pid_t thread_number(void); /* as gettid(2) */
+pid_t thread_tid(pid_t number); /* the machine's; 0: no thread of this process has it */
 long thread_futex(uint32_t *word, int operation, uint32_t value, const struct timespec *time,
 		  uint32_t bits);
 struct thread *thread_of(uint64_t number);

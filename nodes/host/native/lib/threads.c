@@ -316,6 +316,14 @@ pid_t thread_number(void)
 	return native.pid + (this_thread ? this_thread->number : 0) * THREAD_NUMBERS;
 }
 
+pid_t thread_tid(pid_t number)
+{
+	for (struct thread *thread = threads; thread; thread = thread->next)
+		if (number == (pid_t)(native.pid + thread->number * THREAD_NUMBERS))
+			return thread->tid;
+	return 0;
+}
+
 EXPORT pid_t gettid(void)
 {
 	return native.active ? thread_number() : syscall(SYS_gettid);
