@@ -353,8 +353,9 @@ describe("the library of native programs", () => {
     assert.deepEqual(called.requests, ["hello", "spin", "exit"]);
   });
 
-  it("has no devices in a child, which ends as it likes and runs other programs", () => {
-    const { stdout, code, requests } = run(`int main(void) {
+  it("has no devices in a child that the rack does not have, which ends as it likes and runs other programs", () => {
+    const { stdout, code, requests } = run(
+      `int main(void) {
       struct ibv_context *context = ibv_open_device(ibv_get_device_list(NULL)[0]);
       int count = -1, status;
       fflush(stdout);
@@ -369,10 +370,12 @@ describe("the library of native programs", () => {
       fflush(stdout);
       system("echo from a shell");
       __rdtsc();
-    }`);
+    }`,
+      { serve: ({ name }) => name === "fork" ? { error: 38 } : undefined },
+    );
     assert.equal(stdout, "0 (nil) 19\n5\nfrom a shell\n");
     assert.equal(code, 0);
-    assert.deepEqual(requests, ["hello", "open_device", "clock", "exit"]);
+    assert.deepEqual(requests, ["hello", "open_device", "fork", "clock", "exit"]);
   });
 
   it("gives each run the same addresses, numbers and random bytes", () => {

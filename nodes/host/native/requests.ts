@@ -177,6 +177,7 @@ export const REQUESTS = {
 
   // Processes (`family.ts`). A child has pipes of its own in its program's folder, `requests.PID` and
   // `replies.PID`, and its first message is a reply to `forked`.
+  /** ENOSYS: the child runs without the rack, as one that another program takes the place of. */
   fork: { args: [], answer: ["pid"] },
   /** The child is there. Its pipes are the host's from now on, and not its parent's any more. */
   open_child: { args: ["pid"] },

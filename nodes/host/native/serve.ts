@@ -286,10 +286,12 @@ class Serving {
       const { number } = request.args(name);
       if (this.#refuses(number)) return { errno: "EAGAIN", reason: "The host has no room for it" };
     }
+    if (name === "fork" && this.#process.fork === undefined) {
+      return { errno: "ENOSYS", reason: "The rack has no children here" };
+    }
     if (name === "open_child") {
-      const { pid } = request.args(name), process = this.#process.fork?.(pid);
-      if (process === undefined) return { errno: "ENOSYS", reason: "There are no children here" };
-      this.#opened.set(pid, process);
+      const { pid } = request.args(name);
+      this.#opened.set(pid, this.#process.fork!(pid));
     }
     if (name === "forked") {
       const { pid } = request.args(name);

@@ -147,6 +147,8 @@ EXPORT pid_t fork(void)
 		return fail(EAGAIN);
 	request_begin(REQUEST_fork, ARG_fork_WORDS);
 	int error = request_send();
+	if (error == ENOSYS)
+		return LIBC(fork)();
 	if (error)
 		return fail(error);
 	forking_pid = answer()[ANSWER_fork_pid];

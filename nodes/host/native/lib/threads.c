@@ -183,7 +183,7 @@ static struct key key_of(const volatile void *at, bool shared)
 	struct key key = { 0, (uintptr_t)at };
 
 	if (at == &descriptors_key)
-		return native.has_relatives ? (struct key){ OBJECT_descriptors, 0 } : key;
+		return (struct key){ OBJECT_descriptors, 0 };
 	if (shared && native.has_relatives && !mapping_object(at, &key.object, &key.at))
 		return (struct key){ 0, (uintptr_t)at };
 	return key;
