@@ -65,6 +65,9 @@ class PipedProcess implements NativeProcess {
     Deno.mkdirSync(folder, { recursive: true, mode: 0o700 });
     const pipes = ["requests", "replies"].map((pipe) => `${folder}/${pipe}`);
     makePipes(pipes);
+    const [typed = "", ...given] = argv;
+    // Its working folder is another one than that from which a path was typed.
+    const name0 = typed.includes("/") ? file : typed;
     const variables = Object.entries({
       PATH: "/usr/local/bin:/usr/bin:/bin",
       HOME: folder,
@@ -72,11 +75,10 @@ class PipedProcess implements NativeProcess {
       ...env,
       LD_PRELOAD: library,
       RACKMESH_NATIVE: "3,4",
+      RACKMESH_NAME: name0,
       // Of one length: the environment lies above the stack, whose addresses peers may be told.
       RACKMESH_LEASE: (env["RACKMESH_LEASE"] ?? "on").padEnd("clock".length),
     }).map(([key, value]) => `${key}=${value}`);
-    // The program sees its path as its name: neither the shell nor env gives another one.
-    const [, ...given] = argv;
     const command = [...wrap?.(folder) ?? [], "env", "-i", ...variables, file, ...given];
     const child = new Deno.Command("sh", {
       args: ["-c", LAUNCHER, LAUNCH, `${Deno.pid}`, folder, ...command],

@@ -378,6 +378,33 @@ describe("the library of native programs", () => {
     assert.deepEqual(requests, ["hello", "open_device", "fork", "clock", "exit"]);
   });
 
+  it("refuses a region whose pages are not all there, or not for the card to write", () => {
+    const { stdout, requests } = run(`int main(void) {
+      struct ibv_context *context = ibv_open_device(ibv_get_device_list(NULL)[0]);
+      struct ibv_pd *pd = ibv_alloc_pd(context);
+      char *at = mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+      #define TRY(from, length, access) do { errno = 0; \
+        struct ibv_mr *mr_ = ibv_reg_mr_iova2(pd, at + from, length, 0, access); \
+        printf("%d ", mr_ ? 0 : errno); } while (0)
+      TRY(0, 1 << 20, 1);
+      munmap(at + 40960, 4096);
+      TRY(0, 1 << 20, 1); TRY(0, 40960, 1); TRY(100, 40861, 1); TRY(45056, 4096, 1);
+      mprotect(at + 8192, 4096, PROT_READ);
+      TRY(0, 40960, 1); TRY(0, 40960, 0);
+      mprotect(at + 8192, 4096, PROT_NONE);
+      TRY(0, 40960, 0);
+    }`);
+    assert.equal(stdout, "0 14 0 14 0 14 0 14 ");
+    assert.equal(requests.filter((name) => name === "reg_mr").length, 4);
+  });
+
+  it("has the name that was typed, once it is begun anew", () => {
+    const { stdout } = run(`int main(int argc, char **argv) {
+      printf("%s %s %s\\n", argv[0], program_invocation_short_name, getenv("RACKMESH_NAME"));
+    }`);
+    assert.match(stdout, /^(program\d+) \1 \(null\)\n$/);
+  });
+
   it("gives each run the same addresses, numbers and random bytes", () => {
     const code = `int main(void) {
       uint64_t random, device; char line[256]; int local;
@@ -473,6 +500,7 @@ const HEAD = `#define _GNU_SOURCE
 #include <string.h>
 #include <sys/random.h>
 #include <sys/time.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>

@@ -70,7 +70,7 @@ void ahead_remove_region(const void *owner)
 /* The process's mappings, as /proc/self/maps has them; without malloc, which a handler may not call. */
 static const char *mappings(void)
 {
-	static char text[1 << 17];
+	static char text[1 << 20];
 	size_t length = 0;
 	ssize_t count = 0;
 	int fd = syscall(SYS_openat, AT_FDCWD, "/proc/self/maps", O_RDONLY | O_CLOEXEC);
@@ -82,6 +82,28 @@ static const char *mappings(void)
 		syscall(SYS_close, fd);
 	text[length] = 0;
 	return text;
+}
+
+bool range_allows(uint64_t from, uint64_t to, bool writes)
+{
+	uint64_t at = from & -PAGE;
+
+	ahead_end();
+	for (const char *line = mappings(), *end; at < to && *line; line = end + 1) {
+		char *rest;
+		uint64_t begin = strtoul(line, &rest, 16), until = strtoul(rest + 1, &rest, 16);
+		/* A page that a program may store into is read-only until it does. */
+		bool writable = rest[2] == 'w' || scm_mapped_until(at);
+		if (begin <= at && at < until) {
+			if (rest[1] != 'r' || (writes && !writable))
+				return false;
+			at = until;
+		}
+		end = strchr(line, '\n');
+		if (!end)
+			break;
+	}
+	return at >= to;
 }
 
 /* Whether all pages of a region are readable and writable and nothing else: so are they restored. */

@@ -464,14 +464,21 @@ static void be_child(void)
 	syscall(SYS_close, replies_fd);
 }
 
-/* Equal runs need equal addresses: they stand in rkeys' neighbours, hash tables and output. */
-static void fix_addresses(char **argv)
+/*
+ * Equal runs need equal addresses: they stand in rkeys' neighbours, hash tables and output. And the
+ * program's name is as it was typed, which no shell and no env(1) gives it.
+ */
+static void begin_anew(char **argv)
 {
 	int persona = personality(0xffffffff);
+	char *name = getenv("RACKMESH_NAME");
+	bool has_name = !name || strcmp(argv[0], name) == 0;
 
-	if (persona < 0 || (persona & ADDR_NO_RANDOMIZE))
+	if (has_name && (persona < 0 || (persona & ADDR_NO_RANDOMIZE)))
 		return;
-	if (personality(persona | ADDR_NO_RANDOMIZE) >= 0)
+	if (name)
+		argv[0] = name;
+	if (persona < 0 || personality(persona | ADDR_NO_RANDOMIZE) >= 0)
 		execve("/proc/self/exe", argv, environ);
 }
 
@@ -483,7 +490,9 @@ __attribute__((constructor)) static void start(int argc, char **argv)
 	(void)argc;
 	if (!fds || sscanf(fds, "%d,%d", &requests_fd, &replies_fd) != 2)
 		return;
-	fix_addresses(argv);
+	if (!getenv("RACKMESH_INSTRUMENTED"))
+		begin_anew(argv);
+	unsetenv("RACKMESH_NAME");
 	/* Out of the way of the program's own descriptors, which begin at 3 as everywhere. */
 	int high[2] = { syscall(SYS_fcntl, requests_fd, F_DUPFD_CLOEXEC, 900),
 			syscall(SYS_fcntl, replies_fd, F_DUPFD_CLOEXEC, 900) };

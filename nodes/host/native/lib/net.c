@@ -574,6 +574,8 @@ EXPORT ssize_t read(int fd, void *bytes, size_t length)
 	scm_will_store(bytes, length);
 	if (descriptor && descriptor->kind == KIND_TIMER)
 		return timer_read(fd, bytes, length);
+	if (scm_is_file(fd))
+		return scm_read(fd, bytes, length);
 	HOST_STREAM_OR(READ_NATIVE(fd, 0, LIBC(read)(fd, bytes, length)));
 	return receive_bytes(fd, socket, bytes, length, 0);
 }
@@ -584,18 +586,42 @@ EXPORT ssize_t write(int fd, const void *bytes, size_t length)
 
 	if (descriptor && descriptor->kind == POLLED_cm)
 		return cm_write(fd, descriptor->handle, bytes, length);
+	if (scm_is_file(fd))
+		return scm_file_write(fd, bytes, length);
 	HOST_STREAM_OR(WRITE_NATIVE(LIBC(write)(fd, bytes, length)));
 	return send_bytes(fd, socket, bytes, length, 0);
 }
 
+/* Of a file below /scm, part by part. */
+static ssize_t scm_vector(int fd, const struct iovec *parts, int count, bool writes)
+{
+	ssize_t done = 0;
+
+	for (int i = 0; i < count; i++) {
+		void *at = parts[i].iov_base;
+		size_t length = parts[i].iov_len;
+		ssize_t part = writes ? scm_file_write(fd, at, length) : scm_read(fd, at, length);
+		if (part < 0)
+			return done ? done : -1;
+		done += part;
+		if ((size_t)part < length)
+			break;
+	}
+	return done;
+}
+
 EXPORT ssize_t readv(int fd, const struct iovec *parts, int count)
 {
+	if (scm_is_file(fd))
+		return scm_vector(fd, parts, count, false);
 	HOST_STREAM_OR(READ_NATIVE(fd, 0, LIBC(readv)(fd, parts, count)));
 	return receive_vector(fd, socket, parts, count, 0);
 }
 
 EXPORT ssize_t writev(int fd, const struct iovec *parts, int count)
 {
+	if (scm_is_file(fd))
+		return scm_vector(fd, parts, count, true);
 	HOST_STREAM_OR(WRITE_NATIVE(LIBC(writev)(fd, parts, count)));
 	return send_vector(fd, socket, parts, count, 0);
 }

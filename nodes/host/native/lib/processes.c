@@ -66,7 +66,6 @@ void be_process(void)
 	threads_begin_child();
 	clock_begin_child();
 	ahead_begin_child();
-	scm_begin_child();
 	sockets_leave_parent();
 	channel_begin_child(pipes[0], pipes[1]);
 	spin_begin_child();

@@ -160,16 +160,23 @@ void ahead_resume(bool was);
 void ahead_start(void);
 void ahead_stop(void);
 void ahead_begin_child(void);
+/* Whether each page of a range is mapped and readable, and writable. */
+bool range_allows(uint64_t from, uint64_t to, bool writes);
 /* The line of /proc/self/maps that has the address: its object and the address's offset in it. */
 bool mapping_object(const volatile void *address, uint64_t *object, uint64_t *offset);
 /* scm.c */
 extern bool scm_active;            /* a file below /scm is mapped */
 extern bool scm_has_stores;        /* that the host does not know */
 void scm_send_stores(void);
+uint64_t scm_mapped_until(uint64_t at); /* the end of the mapping that has the address; 0: none has */
 bool scm_fault(const void *address); /* whether a store there goes on */
 void scm_will_store(void *address, size_t length);
 bool scm_write(uint64_t address, const void *bytes, size_t length); /* false: not there */
-void scm_begin_child(void);
+bool scm_is_file(int fd);          /* a descriptor of a file below /scm */
+ssize_t scm_read(int fd, void *bytes, size_t length);
+ssize_t scm_file_write(int fd, const void *bytes, size_t length);
+ssize_t scm_pread(int fd, void *bytes, size_t length, off_t at);
+ssize_t scm_pwrite(int fd, const void *bytes, size_t length, off_t at);
 int scm_open_file(const char *path, int flags); /* -2: another path */
 void scm_close(int fd);
 /* spin.c */

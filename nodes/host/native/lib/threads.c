@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <threads.h>
 #include <unistd.h>
 
 #define PS_PER_NS 1000ull
@@ -847,4 +848,122 @@ EXPORT int pthread_spin_lock(pthread_spinlock_t *lock)
 	while (LIBC(pthread_spin_trylock)(lock))
 		virtual_now_ps();
 	return 0;
+}
+
+/* C11's threads (threads.h): glibc's are the functions above, by names of its own. */
+
+struct start {
+	thrd_start_t function;
+	void *argument;
+};
+
+static void *run_start(void *data)
+{
+	struct start start = *(struct start *)data;
+
+	free(data);
+	return (void *)(intptr_t)start.function(start.argument);
+}
+
+static int thrd_result(int error)
+{
+	switch (error) {
+	case 0:
+		return thrd_success;
+	case ENOMEM:
+		return thrd_nomem;
+	case ETIMEDOUT:
+		return thrd_timedout;
+	case EBUSY:
+		return thrd_busy;
+	default:
+		return thrd_error;
+	}
+}
+
+EXPORT int thrd_create(thrd_t *id, thrd_start_t function, void *argument)
+{
+	struct start *start = malloc(sizeof(*start));
+
+	if (!start)
+		return thrd_nomem;
+	*start = (struct start){ function, argument };
+	int error = pthread_create(id, NULL, run_start, start);
+	if (error)
+		free(start);
+	return error == EAGAIN ? thrd_nomem : thrd_result(error);
+}
+
+EXPORT int thrd_join(thrd_t id, int *result)
+{
+	void *returned;
+	int error = pthread_join(id, &returned);
+
+	if (!error && result)
+		*result = (intptr_t)returned;
+	return thrd_result(error);
+}
+
+EXPORT int thrd_detach(thrd_t id)
+{
+	return thrd_result(pthread_detach(id));
+}
+
+/* -1 after a signal, and below it what is no signal's. */
+EXPORT int thrd_sleep(const struct timespec *time, struct timespec *left)
+{
+	int error = clock_nanosleep(CLOCK_REALTIME, 0, time, left);
+	return error == 0 ? 0 : error == EINTR ? -1 : -2;
+}
+
+EXPORT void thrd_yield(void)
+{
+	sched_yield();
+}
+
+EXPORT int mtx_lock(mtx_t *mutex)
+{
+	return thrd_result(pthread_mutex_lock((pthread_mutex_t *)mutex));
+}
+
+EXPORT int mtx_timedlock(mtx_t *restrict mutex, const struct timespec *restrict time)
+{
+	return thrd_result(pthread_mutex_timedlock((pthread_mutex_t *)mutex, time));
+}
+
+EXPORT int mtx_unlock(mtx_t *mutex)
+{
+	return thrd_result(pthread_mutex_unlock((pthread_mutex_t *)mutex));
+}
+
+EXPORT int cnd_wait(cnd_t *cond, mtx_t *mutex)
+{
+	return thrd_result(pthread_cond_wait((pthread_cond_t *)cond, (pthread_mutex_t *)mutex));
+}
+
+EXPORT int cnd_timedwait(cnd_t *restrict cond, mtx_t *restrict mutex,
+			 const struct timespec *restrict time)
+{
+	return thrd_result(
+		pthread_cond_timedwait((pthread_cond_t *)cond, (pthread_mutex_t *)mutex, time));
+}
+
+EXPORT int cnd_signal(cnd_t *cond)
+{
+	return thrd_result(pthread_cond_signal((pthread_cond_t *)cond));
+}
+
+EXPORT int cnd_broadcast(cnd_t *cond)
+{
+	return thrd_result(pthread_cond_broadcast((pthread_cond_t *)cond));
+}
+
+EXPORT void cnd_destroy(cnd_t *cond)
+{
+	pthread_cond_destroy((pthread_cond_t *)cond);
+}
+
+EXPORT void call_once(once_flag *flag, void (*function)(void))
+{
+	pthread_once((pthread_once_t *)flag, function);
 }

@@ -477,9 +477,24 @@ static struct ibv_pd *alloc_parent_domain(struct ibv_context *context,
 	return &pd->ibv;
 }
 
+/* As the kernel pins pages (ib_umem_get): each must be there, and writable where the card writes. */
+static bool can_be_pinned(const void *addr, size_t length, unsigned access)
+{
+	const unsigned writes = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+				IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND;
+	uint64_t from = (uintptr_t)addr;
+
+	return length == 0 || from + length < from ||
+	       range_allows(from, from + length, (access & writes) != 0);
+}
+
 EXPORT struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
 				       unsigned access)
 {
+	if (!can_be_pinned(addr, length, access)) {
+		errno = EFAULT;
+		return NULL;
+	}
 	if (failed(ASK(reg_mr, [ARG_reg_mr_pd] = pd->handle, [ARG_reg_mr_addr] = (uintptr_t)addr,
 		       [ARG_reg_mr_length] = length, [ARG_reg_mr_iova] = iova,
 		       [ARG_reg_mr_access] = access)))
@@ -509,6 +524,12 @@ EXPORT int ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *a
 	bool wrong = !flags || (flags & ~IBV_REREG_MR_FLAGS_SUPPORTED) || (new_pd && !pd) ||
 		     (moves && (!length || !addr));
 
+	/* Of a region whose rights stay as they are, the host alone knows them. */
+	if (!wrong && moves &&
+	    !can_be_pinned(addr, length, flags & IBV_REREG_MR_CHANGE_ACCESS ? access : 0)) {
+		errno = EFAULT;
+		return IBV_REREG_MR_ERR_INPUT;
+	}
 	if (failed(wrong ? EINVAL :
 			   ASK(rereg_mr, [ARG_rereg_mr_mr] = mr->handle, [ARG_rereg_mr_flags] = flags,
 			       [ARG_rereg_mr_pd] = new_pd ? pd->handle : 0,
