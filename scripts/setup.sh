@@ -386,11 +386,11 @@ ensure_verbs_tests() {
 # Only tests use these programs; they report missing ones.
 ensure_native_tests() {
   find_program ib_write_lat >/dev/null && find_program ibv_rc_pingpong >/dev/null &&
-    find_program bwrap >/dev/null || {
+    find_program bwrap >/dev/null && find_program fio >/dev/null || {
     lock_cache
     tried=()
     { ensure_apt_tool ib_write_lat perftest && ensure_apt_tool ibv_rc_pingpong ibverbs-utils &&
-      ensure_apt_tool bwrap bubblewrap; } || {
+      ensure_apt_tool bwrap bubblewrap && ensure_apt_tool fio fio; } || {
       local attempt
       say "not all programs over verbs are here, so tests of native programs leave some out. Tried:"
       for attempt in "${tried[@]}"; do say "  - $attempt"; done

@@ -39,7 +39,22 @@ const ARM_NEXT = { rack: "defaults: { queues: { arm: next } }" } as const;
 const SLOW = { rack: "fabric: { rate: 200Mbps }", hasLeaseAlone: true } as const;
 const BOTH = { client: ["b"] } as const, ONE = { client: ["b"], isOneHost: true } as const;
 
-/** The rows of the table: all `ibv_*` utilities, all of perftest's tests of libibverbs. */
+/** Jobs of fio's engine `rdma`: each is a process of its own, or a thread. */
+function fio(verb: string, depth: number, more = ""): TableRow {
+  const common = `--name=job --ioengine=rdma --port=7204 --bs=4k --size=256k --iodepth=${depth}`;
+  const client = `--hostname=b --verb=${verb} --rw=${verb === "read" ? "read" : "write"}`;
+  return {
+    binary: "fio",
+    packaged: "fio",
+    options: words(`${common}${more} --rw=read`),
+    client: words(client),
+  };
+}
+
+/**
+ * The rows of the table: all `ibv_*` utilities, all of perftest's tests of libibverbs, fio's engine of
+ * verbs.
+ */
 export const ROWS: readonly TableRow[] = [
   utility("ibv_devices"),
   utility("ibv_devinfo", "-v"),
@@ -93,6 +108,8 @@ export const ROWS: readonly TableRow[] = [
   perftest("ib_write_bw", "-n 60", ONE),
   ...["write", "read", "send"].map((verb) => perftest(`ib_${verb}_lat`, "-n 5 -a")),
   ...["write", "read", "send"].map((verb) => perftest(`ib_${verb}_bw`, "-n 5 -a")),
+  ...["write", "read", "send"].flatMap((verb) => [fio(verb, 1), fio(verb, 16)]),
+  fio("write", 1, " --thread"),
 ];
 
 /** What a row has shown. */
@@ -108,18 +125,24 @@ const RUNS = 3;
 const ENDLESS_MS = 50;
 
 /**
- * perftest measures its time stamp counter for 219 ms, once or twice, by 20 ns: as requests, these clock reads
- * would take an hour.
+ * perftest measures its time stamp counter for 219 ms, once or twice, by 20 ns, and fio for 130 ms: as requests,
+ * these clock reads would take an hour.
  */
 function smallerLease({ packaged }: TableRow): Lease {
-  return packaged === "perftest" ? "clock" : "off";
+  return packaged === "perftest" || packaged === "fio" ? "clock" : "off";
+}
+
+/** With those that the client alone has, but for the server's name. */
+function shownOptions(options: readonly string[], client: readonly string[]): string {
+  const own = client.filter((word) => word.startsWith("--"));
+  return [options.join(" "), ...own.length > 0 ? [`client: ${own.join(" ")}`] : []].join("; ");
 }
 
 /** Runs a row. @param runs how often, with the same lease. */
 export async function show(row: TableRow, runs = RUNS): Promise<Shown> {
-  const { binary, options, ends, client, isOneHost, packaged, rack } = row;
+  const { binary, options, ends, client = [], isOneHost, packaged, rack } = row;
   const version = versionOf(packaged) ?? "", command = [binary, ...options].join(" ");
-  const on = client === undefined || isOneHost ? "one" : "two";
+  const on = row.client === undefined || isOneHost ? "one" : "two";
   if (pathOf(binary) === undefined) {
     return {
       cells: [binary, version, options.join(" "), on, "not installed"],
@@ -139,13 +162,13 @@ export async function show(row: TableRow, runs = RUNS): Promise<Shown> {
   const less = lease === "on" ? undefined : await runNative(text, { ...endless, lease });
   const found = less && differenceOf(first.transcript, less.transcript);
   if (found !== undefined) differences.push(`lease ${lease}, ${found}`);
-  const wanted = ends?.codes ?? (client === undefined ? [0] : [0, 0]);
+  const wanted = ends?.codes ?? (row.client === undefined ? [0] : [0, 0]);
   const isExpected = wanted.length === 0 || String(first.codes) === String(wanted);
   const codes = first.codes.map((code) => code ?? "runs").join(", ");
   const cells = [
     binary,
     version,
-    options.join(" ") + (rack === undefined ? "" : `; ${rack}`),
+    shownOptions(options, client) + (rack === undefined ? "" : `; ${rack}`),
     on,
     ends ? `${codes}: ${ends.why}` : codes,
     (first.endPs / PS_PER_MS).toFixed(3),
@@ -195,7 +218,9 @@ if (import.meta.main) {
   const option = (name: string) => Deno.args[Deno.args.indexOf(name) + 1] ?? "";
   const only = Deno.args.includes("--only") ? option("--only") : "";
   const runs = Deno.args.includes("--runs") ? Number(option("--runs")) : RUNS;
-  const rows = ROWS.filter(({ binary, options }) => [binary, ...options].join(" ").includes(only));
+  const rows = ROWS.filter(({ binary, options, client = [] }) =>
+    [binary, ...options, ...client].join(" ").includes(only)
+  );
   const shown: Shown[] = [];
   for (const row of rows) {
     const each = await show(row, runs);

@@ -59,6 +59,20 @@ describe("native programs of Debian", () => {
   }
 });
 
+const fioMissing = await nativeMissing() ??
+  (pathOf("fio") === undefined ? "fio: not installed" : undefined);
+
+describe("fio, whose jobs are processes", () => {
+  itUnless(fioMissing, "tests/native/table_test.ts")(
+    "writes by its engine rdma, and the same with a smaller lease",
+    async () => {
+      const row = ROWS.find(({ client = [] }) => client.includes("--verb=write"))!;
+      const { isGood, cells, wrong } = await show(row, 1);
+      assert.ok(isGood, [...cells, ...wrong].join("\n"));
+    },
+  );
+});
+
 describe("linesOf", () => {
   always("reads perftest's lines of both kinds, and none of its head", () => {
     const output = [

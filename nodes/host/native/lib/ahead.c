@@ -274,12 +274,14 @@ bool mapping_object(const volatile void *address, uint64_t *object, uint64_t *of
 		char *rest;
 		uint64_t from = strtoull(line, &rest, 16), to = strtoull(rest + 1, &rest, 16);
 		if (from <= at && at < to) {
+			bool is_shared = rest[4] == 's';
 			uint64_t begin = strtoull(rest + 6, &rest, 16);
 			uint64_t major = strtoull(rest + 1, &rest, 16);
 			uint64_t minor = strtoull(rest + 1, &rest, 16);
 			uint64_t inode = strtoull(rest + 1, &rest, 10);
-			if (!inode)
+			if (!is_shared)
 				return false;
+			/* A segment's inode is its number, which may be 0. */
 			*object = (major << 52) ^ (minor << 40) ^ inode;
 			*offset = at - from + begin;
 			return true;
