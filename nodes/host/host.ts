@@ -13,7 +13,7 @@ import {
   type UnfinishedProgram,
 } from "../../fabric/node.ts";
 import type { HostLoss, OperationFigures } from "../../fabric/inspection.ts";
-import type { HostPlan, HostTiming, ProgramPlan } from "../../fabric/rack/plan/plan.ts";
+import type { HostPlan, HostTiming } from "../../fabric/rack/plan/plan.ts";
 import { QUEUE_PLAN } from "../../fabric/rack/plan/queue_plan.ts";
 import { hostProcessingPs } from "../../fabric/rack/plan/processing.ts";
 import { rngFor } from "../../fabric/base/rng.ts";

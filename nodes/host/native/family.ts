@@ -6,11 +6,11 @@
 import { NEVER, PS_PER_US, type Time } from "../../../fabric/base/time.ts";
 import type { CmAgent } from "../cm/cm_state.ts";
 import type { Cpu, Steps } from "../cpu/program.ts";
-import type { NativeObjects } from "./native_objects.ts";
+import type { OpenDevice } from "../open_device.ts";
 import type { NativeProcess } from "./port.ts";
 import { OBJECTS } from "./requests.ts";
 import { SocketTable } from "./sockets.ts";
-import { Futexes } from "./threads.ts";
+import { Futexes, type Threads } from "./threads.ts";
 
 /** [choice] fork(2) of a small process, its end and its wait take some 100 µs (lmbench). */
 export const FORK_PS: Time = 100 * PS_PER_US;
@@ -19,12 +19,22 @@ const WAIT_PS: Time = PS_PER_US / 5;
 /** The numbers that children see as their process's, in the order of their forks on a host. */
 const FIRST_CHILD_PID = 20_001;
 
+/** A process as its family has it. */
+interface ServedProcess {
+  readonly pid: number;
+  readonly cpu: Cpu;
+  readonly device: OpenDevice;
+  readonly threads: Threads;
+  /** Another thread or process has run, and may have stored what this one waits for. */
+  stirred(): void;
+}
+
 export interface Child {
   readonly pid: number;
   readonly parent: number;
   readonly process: NativeProcess;
   /** Absent until the host serves it. */
-  objects?: NativeObjects;
+  objects?: ServedProcess;
   hasEnded: boolean;
 }
 
@@ -36,7 +46,7 @@ export class Family {
   readonly futexes: Futexes<string>;
   /** Handles of objects of the cards are of one process, and no two have the same. */
   nextHandle = 1;
-  readonly #processes = new Set<NativeObjects>();
+  readonly #processes = new Set<ServedProcess>();
   /** Those that their parents have not waited for: in the order of their ends, then of their forks. */
   #children: Child[] = [];
   readonly #signal: string;
@@ -49,7 +59,7 @@ export class Family {
   }
 
   /** The number of the next child on its host. */
-  newPid({ device }: NativeObjects): number {
+  newPid({ device }: ServedProcess): number {
     const { agent } = device.cm;
     const numbers = NUMBERS.get(agent) ?? { nextPid: FIRST_CHILD_PID };
     NUMBERS.set(agent, numbers);
@@ -62,7 +72,7 @@ export class Family {
     return `${run!.replace(/\+\d+$/, "")}+${++this.#forked}#${number}`;
   }
 
-  enter(objects: NativeObjects): void {
+  enter(objects: ServedProcess): void {
     this.#processes.add(objects);
   }
 
@@ -71,7 +81,7 @@ export class Family {
   }
 
   /** A process has ended: its parent, and those that read what it could write, are told. */
-  leave(objects: NativeObjects): void {
+  leave(objects: ServedProcess): void {
     this.#processes.delete(objects);
     const child = this.#children.find((each) => each.objects === objects);
     if (child !== undefined) this.#ended(child);

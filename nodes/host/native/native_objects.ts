@@ -13,7 +13,7 @@ import type { CompChannel, VerbError } from "../verbs/objects.ts";
 import type { ErrnoName } from "./numbers.ts";
 import type { NativeProcess } from "./port.ts";
 import { RdmaCm } from "./rdma_cm.ts";
-import { Family } from "./family.ts";
+import type { Family } from "./family.ts";
 import { Sockets } from "./sockets.ts";
 import { Threads } from "./threads.ts";
 
