@@ -4,6 +4,7 @@
  */
 import { DEVICE_WRITES, LANE_WRITES } from "../../nodes/files.ts";
 import { NATIVE_FOLDER } from "../../nodes/native_ports.ts";
+import { RECORDED_FOLDER } from "../../nodes/native_records.ts";
 import { v8Flags } from "../base/v8_flags.ts";
 
 const BUS_PORT = 4222;
@@ -17,7 +18,10 @@ const LANES_HEAP = "--max-semi-space-size=8";
  * What a process with native programs may do besides: a shell makes their pipes and starts them, so it may do what
  * the user may.
  */
-export const NATIVE_RIGHTS = { writes: [NATIVE_FOLDER], flags: ["--allow-run=sh"] } as const;
+export const NATIVE_RIGHTS = {
+  writes: [NATIVE_FOLDER, RECORDED_FOLDER],
+  flags: ["--allow-run=sh"],
+} as const;
 
 /**
  * @param url of the bus.

@@ -302,6 +302,7 @@ export class ReplayEngine {
       image: (host) => (offset, length) => scm.get(host)!.read(offset, offset + length),
       inputs: (host) => this.#loaded.inputs.get(host) ?? {},
       own: this.#loaded.own,
+      native: this.#loaded.native,
     });
     const simulator = new Simulator({
       plan,

@@ -1,5 +1,5 @@
 /** What a run with native programs needs of this machine, and which commands take such a scenario. */
-import type { NativeSetUp } from "../../../fabric/rack/assembly/run_file.ts";
+import type { NativeManner, NativeSetUp } from "../../../fabric/rack/assembly/run_file.ts";
 import type { RackPlan } from "../../../fabric/rack/plan/plan.ts";
 import { nativeIn } from "../../../fabric/rack/plan/plan.ts";
 import { type Refusal, refusal } from "../../../fabric/rack/plan/problem.ts";
@@ -18,6 +18,8 @@ export type NativeDoor =
   }
   /** The scenario is only looked at: their binaries have to be there. */
   | { readonly kind: "look" }
+  /** Nothing starts: the records of the run in this directory serve. */
+  | { readonly kind: "replay"; readonly records: string }
   | { readonly kind: "refuse"; readonly expected: string };
 
 /** Of a console: its page starts binaries of this machine only where its owner has said so. */
@@ -29,9 +31,7 @@ export function consoleDoor(
   return { kind: "refuse", expected: "a console that was started with --allow-native" };
 }
 
-/** [choice] A replay needs what threads of such programs have asked, which is not recorded yet. */
-const NOT_AGAIN =
-  "none, as native programs cannot be run again exactly (rack run, up and sweep run them)";
+const NOT_HERE = "none (rack run, up, sweep and chaos run native programs)";
 
 /** `off`: the library answers nothing by itself, for comparisons. It goes into the programs' environment. */
 const LEASE_VARIABLE = "RACKMESH_LEASE";
@@ -43,11 +43,14 @@ const LEASE_VARIABLE = "RACKMESH_LEASE";
 export async function withBinaries(
   programs: readonly ProgramScenario[],
   { base, door }: { readonly base: string; readonly door: NativeDoor | undefined },
-): Promise<{ readonly programs: readonly ProgramScenario[]; readonly native?: NativeSetUp }> {
+): Promise<{ readonly programs: readonly ProgramScenario[]; readonly native?: NativeManner }> {
   const natives = programs.filter(({ native }) => native !== undefined);
   const [first] = natives;
   if (first === undefined) return { programs };
   if (door === undefined || door.kind === "refuse") throw refusedHere(first, door?.expected);
+  if (door.kind === "replay") {
+    return { programs: served(programs), native: { records: door.records } };
+  }
   const binaries = new Map<string, Binary>();
   for (const { run, on } of natives) {
     if (!binaries.has(run)) binaries.set(run, await findBinary(run, { base, on }));
@@ -63,6 +66,14 @@ export async function withBinaries(
   });
   if (door.kind === "look") return { programs: found };
   return { programs: found, native: await setUp(natives, [...binaries.values()], door) };
+}
+
+/** As they were started, but that no file is needed. */
+function served(programs: readonly ProgramScenario[]): readonly ProgramScenario[] {
+  return programs.map((program) => {
+    const { native } = program;
+    return native === undefined ? program : { ...program, native: { ...native, file: "" } };
+  });
 }
 
 async function setUp(
@@ -85,7 +96,7 @@ async function setUp(
 
 function refusedHere(
   { run, on }: Pick<ProgramScenario, "run" | "on">,
-  expected = NOT_AGAIN,
+  expected = NOT_HERE,
 ): Refusal {
   return refusal("", { found: `Program ${run} on ${on} is a native one`, expected });
 }

@@ -14,8 +14,8 @@ export interface RunFile {
   readonly inputs: Readonly<Record<string, Readonly<Record<string, string>>>>;
   /** Name in the scenario → module text, see `nodes/files.ts`. */
   readonly programs: Readonly<Record<string, string>>;
-  /** What native programs need of this machine; absent: the run has none. */
-  readonly native?: NativeSetUp;
+  /** Absent: the run has no native program. */
+  readonly native?: NativeManner;
   readonly stayUp: boolean;
   readonly resumed?: ResumedFrom;
   readonly trace: boolean;
@@ -25,6 +25,20 @@ export interface RunFile {
   readonly livenessMs: number;
   /** For tests: maximum delay in ms before each span and some reports of a process. */
   readonly delayMsMax: number;
+}
+
+/** How native programs run. */
+export type NativeManner = NativeSetUp | NativeRecords;
+
+/** Native programs are not started: a run's records of them serve (`nodes/native_records.ts`). */
+export interface NativeRecords {
+  /** That run's directory. */
+  readonly records: string;
+}
+
+/** Whether processes of native programs are started, by a process that needs the rights for that. */
+export function startsNative({ native }: Pick<RunFile, "native">): boolean {
+  return native !== undefined && !("records" in native);
 }
 
 /** The run of native programs on this machine. */

@@ -4,6 +4,7 @@
  * yields, first ready first.
  */
 import { assert, InvariantError } from "../../../fabric/base/assert.ts";
+import { ReplayError } from "../../../fabric/base/replay_error.ts";
 import { formatTime, NEVER, type Time, TIME_END } from "../../../fabric/base/time.ts";
 import type { RnicReply } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { AddressMap } from "../memory/address_map.ts";
@@ -461,7 +462,7 @@ export class Processor {
       this.payer = this.#running = undefined;
       this.#leave(task, now);
       this.#interruptOthers(task, { readyAt, now });
-      if (error instanceof InvariantError) throw error;
+      if (error instanceof InvariantError || error instanceof ReplayError) throw error;
       task.plan.onFailure(error);
       return;
     }
