@@ -50,4 +50,4 @@ export function nativeRows(
 }
 
 /** The topic under which a host reports the end of a native program. */
-const NATIVE_ENDED = "native-ended";
+export const NATIVE_ENDED = "native-ended";

@@ -22,6 +22,8 @@ export type NativeDoor =
   | { readonly kind: "replay"; readonly records: string }
   | { readonly kind: "refuse"; readonly expected: string };
 
+type RunDoor = Extract<NativeDoor, { readonly kind: "run" }>;
+
 /** Of a console: its page starts binaries of this machine only where its owner has said so. */
 export function consoleDoor(
   allowNative: boolean | undefined,
@@ -68,6 +70,9 @@ export async function withBinaries(
   return { programs: found, native: await setUp(natives, [...binaries.values()], door) };
 }
 
+/** What is found out once for a door, however many runs it lets in. */
+const MACHINES = new WeakMap<NativeDoor, Promise<Pick<NativeSetUp, "library" | "bwrap">>>();
+
 /** As they were started, but that no file is needed. */
 function served(programs: readonly ProgramScenario[]): readonly ProgramScenario[] {
   return programs.map((program) => {
@@ -79,19 +84,27 @@ function served(programs: readonly ProgramScenario[]): readonly ProgramScenario[
 async function setUp(
   natives: readonly ProgramScenario[],
   binaries: readonly Binary[],
-  { onNotice }: Extract<NativeDoor, { readonly kind: "run" }>,
+  door: RunDoor,
 ): Promise<NativeSetUp> {
+  const known = MACHINES.get(door) ?? machineFor(natives, door);
+  MACHINES.set(door, known);
+  return {
+    ...await known,
+    binaries: Object.fromEntries(binaries.map(({ file, sha256 }) => [file, sha256])),
+    runs: runsDirectory(),
+  };
+}
+
+async function machineFor(
+  natives: readonly ProgramScenario[],
+  { onNotice }: RunDoor,
+): Promise<Pick<NativeSetUp, "library" | "bwrap">> {
   const onBuild = () => onNotice?.("builds the library for native programs, once");
   const library = await nativeLibrary({ onBuild });
   const sandbox = await sandboxHere();
   const which = natives.map(({ run, on }) => `${run} on ${on}`).join(", ");
   onNotice?.(`native programs: ${which}, ${rightsText(sandbox)}`);
-  return {
-    library,
-    binaries: Object.fromEntries(binaries.map(({ file, sha256 }) => [file, sha256])),
-    ...("bwrap" in sandbox && { bwrap: sandbox.bwrap }),
-    runs: runsDirectory(),
-  };
+  return { library, ...("bwrap" in sandbox && { bwrap: sandbox.bwrap }) };
 }
 
 function refusedHere(

@@ -213,7 +213,9 @@ async function matrix({ order, signal }: Work<"matrix">): Promise<void> {
 const ROUNDS_SHOWN = 200;
 const ROUNDS_KEPT = 8;
 
-async function chaos({ order, scenario, signal }: ScenarioWork<"chaos">): Promise<void> {
+async function chaos(
+  { order, scenario, signal, native }: ScenarioWork<"chaos"> & { readonly native: NativeDoor },
+): Promise<void> {
   const { seed = crypto.getRandomValues(new Uint32Array(1))[0]!, ...fixed } = valuesIn(
     CHOICES,
     order,
@@ -246,6 +248,7 @@ async function chaos({ order, scenario, signal }: ScenarioWork<"chaos">): Promis
     keepLatest: ROUNDS_KEPT,
     jobs: workersOf(order),
     ...(packing !== undefined && { packing }),
+    native,
     signal,
     onStart: ({ id }) => say({ say: "run", run: id }),
     onRound: (round) => {
@@ -347,7 +350,7 @@ async function main(signal: AbortSignal): Promise<void> {
     case "explore":
       return await explore({ order, scenario, signal });
     case "chaos":
-      return await chaos({ order, scenario, signal });
+      return await chaos({ order, scenario, signal, native });
     case "perftest":
       return await perftest({ order, scenario, signal });
     case "sweep":

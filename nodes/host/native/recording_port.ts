@@ -29,7 +29,7 @@ export interface RecordingPort extends NativePort {
 }
 
 /** Bytes of a record's operations, beyond which it is cut. [choice] A replay holds them. */
-export const RECORD_BYTES_MOST = 1 << 28;
+const RECORD_BYTES_MOST = 1 << 28;
 /** Of operations that are kept back, so that each is no call of the sink. */
 const HELD_BYTES = 1 << 14;
 
