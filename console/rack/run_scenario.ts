@@ -76,15 +76,7 @@ export async function runScenario(
   const { faultsFile, signal } = options;
   const faults = faultsFile === undefined ? undefined : await readFaultLines(faultsFile);
   const stops = options.inspect !== undefined;
-  const { native, ...choices } = options.prepare;
-  const prepared = await prepare(scenario, {
-    ...choices,
-    ...faults,
-    stops,
-    signal,
-    // A record is of a run, which is to come to the same.
-    ...(native && faults === undefined && { native }),
-  });
+  const prepared = await prepare(scenario, { ...options.prepare, ...faults, stops, signal });
   if (stops) checkInspected(prepared, scenario.path);
   const nodes = [...new Set(prepared.flatMap(({ plan }) => plan.nodes.map(({ name }) => name)))];
   const { faults: power = [], writebacks = [], holds = [], morePrograms = [] } = faults ?? {};

@@ -1,9 +1,11 @@
 /** What a run with native programs needs of this machine, and which commands take such a scenario. */
-import type { NativeManner, NativeSetUp } from "../../../fabric/rack/assembly/run_file.ts";
+import type { NativeManner, NativeSetUp, RunFile } from "../../../fabric/rack/assembly/run_file.ts";
 import type { RackPlan } from "../../../fabric/rack/plan/plan.ts";
 import { nativeIn } from "../../../fabric/rack/plan/plan.ts";
 import { type Refusal, refusal } from "../../../fabric/rack/plan/problem.ts";
 import type { ProgramScenario } from "../../../fabric/rack/scenario/scenario.ts";
+import { ifThere } from "../../base/files.ts";
+import { sha256 } from "../../base/sha256.ts";
 import { runsDirectory } from "../../base/paths.ts";
 import { type Binary, findBinary } from "./binary.ts";
 import { nativeLibrary } from "./library.ts";
@@ -86,17 +88,26 @@ async function setUp(
   binaries: readonly Binary[],
   door: RunDoor,
 ): Promise<NativeSetUp> {
-  const known = MACHINES.get(door) ?? machineFor(natives, door);
-  MACHINES.set(door, known);
   return {
-    ...await known,
+    ...await machineOf(natives, door),
     binaries: Object.fromEntries(binaries.map(({ file, sha256 }) => [file, sha256])),
     runs: runsDirectory(),
   };
 }
 
+type Named = Pick<ProgramScenario, "run" | "on">;
+
+function machineOf(
+  natives: readonly Named[],
+  door: RunDoor,
+): Promise<Pick<NativeSetUp, "library" | "bwrap">> {
+  const known = MACHINES.get(door) ?? machineFor(natives, door);
+  MACHINES.set(door, known);
+  return known;
+}
+
 async function machineFor(
-  natives: readonly ProgramScenario[],
+  natives: readonly Named[],
   { onNotice }: RunDoor,
 ): Promise<Pick<NativeSetUp, "library" | "bwrap">> {
   const onBuild = () => onNotice?.("builds the library for native programs, once");
@@ -107,6 +118,32 @@ async function machineFor(
   return { library, ...("bwrap" in sandbox && { bwrap: sandbox.bwrap }) };
 }
 
+/**
+ * What a run needs that repeats another one as processes: its native programs start again.
+ * @throws Refusal where they may not, or where a binary is not the one that ran.
+ */
+export async function nativeAgain(
+  { plan, native }: Pick<RunFile, "plan" | "native">,
+  door: NativeDoor | undefined,
+): Promise<NativeSetUp | undefined> {
+  const natives = nativeIn(plan).map(({ host: on, program: { run } }) => ({ on, run }));
+  const [first] = natives;
+  if (first === undefined || native === undefined || "records" in native) return undefined;
+  if (door?.kind !== "run") {
+    throw refusedHere(first, door?.kind === "refuse" ? door.expected : undefined);
+  }
+  for (const [file, expected] of Object.entries(native.binaries)) {
+    const bytes = ifThere(() => Deno.readFileSync(file));
+    const found = bytes === undefined ? "it is not there" : `SHA-256 ${await sha256(bytes)}`;
+    if (found === `SHA-256 ${expected}`) continue;
+    throw refusal("", {
+      found: `The native program ${file} is not the one that ran: ${found}`,
+      expected: `SHA-256 ${expected}`,
+    });
+  }
+  return { ...await machineOf(natives, door), binaries: native.binaries, runs: runsDirectory() };
+}
+
 function refusedHere(
   { run, on }: Pick<ProgramScenario, "run" | "on">,
   expected = NOT_HERE,
@@ -114,7 +151,7 @@ function refusedHere(
   return refusal("", { found: `Program ${run} on ${on} is a native one`, expected });
 }
 
-/** For what plays a kept run again. @throws Refusal where its plan has a native program. */
+/** For what tries a kept run in other ways. @throws Refusal where its plan has a native program. */
 export function refuseNative(plan: RackPlan): void {
   const [first] = nativeIn(plan);
   if (first !== undefined) throw refusedHere({ run: first.program.run, on: first.host });

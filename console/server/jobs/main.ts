@@ -123,13 +123,16 @@ async function up(
   say({ say: "end", verdict: "up", isGood: true });
 }
 
-async function resume({ order, signal }: Work<"resume">): Promise<void> {
+async function resume(
+  { order, signal, native }: Work<"resume"> & { readonly native: NativeDoor },
+): Promise<void> {
   const { run: named, variant, at: where, go, trace } = order;
   const { rack: { id: run }, from, at: atPs, digest } = await resumeRun(named, {
     ...(variant !== undefined && { variant }),
     at: where,
     ...(go !== undefined && { go }),
     ...(trace !== undefined && { trace }),
+    native,
     signal,
     onProgress,
   });
@@ -335,7 +338,7 @@ async function main(signal: AbortSignal): Promise<void> {
   const native = consoleDoor(allowNative, (text) => say({ say: "note", text }));
   switch (order.kind) {
     case "resume":
-      return await resume({ order, signal });
+      return await resume({ order, signal, native });
     case "cut":
       return await cut({ order, signal });
     case "matrix":

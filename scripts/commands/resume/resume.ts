@@ -29,6 +29,7 @@ export async function bringUpAt(id: string, flags: ResumeFlags): Promise<void> {
     at: parseTime(at) ?? at,
     go,
     trace,
+    native: { kind: "run", onNotice: flags.json === true ? () => {} : say },
     signal: onInterrupt("taking the rack down"),
     onProgress: (title, share) => progress.show(title, share),
   }).finally(() => progress.clear());
