@@ -13,7 +13,7 @@ import { ReplayError } from "../fabric/base/replay_error.ts";
 import { viewOf } from "../fabric/base/slab.ts";
 import type { NativePort } from "./host/native/port.ts";
 import type { RecordSink } from "./host/native/recording_port.ts";
-import { AGAIN, replayingPort } from "./host/native/replaying_port.ts";
+import { AGAIN, nativeNamed, replayingPort } from "./host/native/replaying_port.ts";
 
 /** In a run's directory. */
 export const RECORDED_FOLDER = "recorded";
@@ -201,8 +201,8 @@ export class Records {
 
   /** What serves the native programs of a host in one of its lives. */
   port(host: string, life: number): NativePort {
-    return replayingPort(host, ({ name }) => {
-      const key = `${folderOf(host, life)}/${name}`, who = `${name} on ${host}`;
+    return replayingPort(host, (start) => {
+      const key = `${folderOf(host, life)}/${start.name}`, who = nativeNamed(start, host);
       const text = this.#texts.get(key);
       if (text === undefined) {
         throw new ReplayError(

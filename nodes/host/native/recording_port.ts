@@ -85,7 +85,7 @@ class Recorder {
   flush(): void {
     if (!this.#isOpen) return;
     this.#append();
-    this.#sink.flush();
+    if (this.#isOpen) this.#sink.flush();
   }
 
   cut(why: string): void {
@@ -97,6 +97,8 @@ class Recorder {
   close(): void {
     if (!this.#isOpen) return;
     this.#append();
+    // Its last bytes may have been too many.
+    if (!this.#isOpen) return;
     this.#isOpen = false;
     this.#sink.close();
   }

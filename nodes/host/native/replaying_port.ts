@@ -29,7 +29,14 @@ export function replayingPort(
   host: string,
   open: (start: NativeStart) => RecordSource,
 ): NativePort {
-  return { start: (start) => new ReplayedProcess(`${start.name} on ${host}`, start, open(start)) };
+  return {
+    start: (start) => new ReplayedProcess(nativeNamed(start, host), start, open(start)),
+  };
+}
+
+/** For people: the program as the scenario has it, its number on its host, and the host. */
+export function nativeNamed({ name, argv }: NativeStart, host: string): string {
+  return `${argv[0]}${/#\d+$/.exec(name)?.[0] ?? ""} on ${host}`;
 }
 
 class ReplayedProcess implements NativeProcess, NativeThread {
