@@ -19,6 +19,8 @@ const PIECE_BYTES = 1 << 16;
 /** Real time that a program has to end after it has let go of its pipes or they of it. */
 const END_MS = 5_000;
 const KILLED = 128 + 9;
+/** Bytes for the paths of a program's folder and library in its environment. */
+const PATHS_ROOM = 1_024;
 
 /**
  * Two shells, each of which dies with its parent, as the program does: whatever the host's process dies
@@ -35,6 +37,9 @@ const LAUNCHER = `setpriv --pdeathsig KILL true 2>/dev/null && ` +
   `exec setpriv --pdeathsig KILL sh -c "$0" sh "$@"; cd "$2" && ` +
   `{ : >stdout; echo "no setpriv --pdeathsig here: expected util-linux" >stderr; ` +
   `echo 127 >status; : >requests <replies; }`;
+
+/** What of this machine starts a program, by the names in the shell's text and below. */
+export const NATIVE_COMMANDS = ["sh", "setpriv", "mkfifo", "env", "true"] as const;
 
 export interface NativeOptions {
   /** The preloaded library. */
@@ -69,14 +74,15 @@ class PipedProcess implements NativeProcess, NativeThread {
     Deno.mkdirSync(folder, { recursive: true, mode: 0o700 });
     const pipes = ["requests", "replies"].map((pipe) => `${folder}/${pipe}`);
     makePipes(pipes);
+    const home = env["HOME"] ?? folder;
     const variables = Object.entries({
       PATH: "/usr/local/bin:/usr/bin:/bin",
-      HOME: folder,
       LANG: "C.UTF-8",
       ...env,
+      HOME: home,
       LD_PRELOAD: library,
-      RACKMESH_NATIVE: "3,4",
-      // Of one length: the environment lies above the stack, whose addresses peers may be told.
+      RACKMESH_NATIVE: `3,4${spacesBehind(home, library)}`,
+      // Of one length, too.
       RACKMESH_LEASE: (env["RACKMESH_LEASE"] ?? "on").padEnd("clock".length),
     }).map(([key, value]) => `${key}=${value}`);
     // The program sees its path as its name: neither the shell nor env gives another one.
@@ -243,6 +249,15 @@ class PipedProcess implements NativeProcess, NativeThread {
   #read(target: Uint8Array): number {
     return this.#requests.readSync(target) ?? 0;
   }
+}
+
+/**
+ * The environment lies above the stack, whose addresses peers may be told: with these behind the paths it
+ * is of one length, whatever folder a run has.
+ */
+function spacesBehind(...paths: readonly string[]): string {
+  const bytes = paths.reduce((sum, path) => sum + new TextEncoder().encode(path).length, 0);
+  return " ".repeat(PATHS_ROOM - bytes % PATHS_ROOM);
 }
 
 /** Where a message's words stand. */

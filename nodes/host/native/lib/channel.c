@@ -453,8 +453,12 @@ static void fix_addresses(char **argv)
 
 	if (persona < 0 || (persona & ADDR_NO_RANDOMIZE))
 		return;
-	if (personality(persona | ADDR_NO_RANDOMIZE) >= 0)
-		execve("/proc/self/exe", argv, environ);
+	if (personality(persona | ADDR_NO_RANDOMIZE) < 0)
+		native_fail("this machine would give it other addresses in each run: "
+			    "expected the right to personality(ADDR_NO_RANDOMIZE), which a container's seccomp profile may refuse (%s)",
+			    strerror(errno));
+	execve("/proc/self/exe", argv, environ);
+	native_fail("cannot start again with fixed addresses: %s", strerror(errno));
 }
 
 __attribute__((constructor)) static void start(int argc, char **argv)
