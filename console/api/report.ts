@@ -132,7 +132,8 @@ export const report = z.object({
     variant: z.string(),
     program: z.string(),
     code: z.number().nullable().describe("of its process; null: it has not ended"),
-    lines: z.array(z.object({ atPs: time, text: z.string() })).describe("what it printed"),
+    lines: z.array(z.object({ atPs: time, text: z.string() })).optional()
+      .describe("what it printed; absent: in the logs of its container"),
   })).optional().describe("what native programs came to"),
   warnings: z.array(z.object({ node: name, variant: z.string(), text: z.string() })).optional()
     .describe("what a program, or the host for it, warns of, and goes on"),

@@ -13,13 +13,13 @@ export interface NativeRow {
   readonly program: string;
   /** Of its process, 128 and a signal's number where one ended it; null where it has not ended. */
   readonly code: number | null;
-  /** Lines of its standard output and error, as they came. */
-  readonly lines: ReadonlyArray<{ readonly atPs: Time; readonly text: string }>;
+  /** Lines of its standard output and error, as they came; absent: nothing has kept them (containers). */
+  readonly lines?: ReadonlyArray<{ readonly atPs: Time; readonly text: string }>;
 }
 
 interface Growing extends Omit<NativeRow, "code" | "lines"> {
   code: number | null;
-  readonly lines: { readonly atPs: Time; readonly text: string }[];
+  readonly lines?: { readonly atPs: Time; readonly text: string }[];
 }
 
 /** Said beside the report of a run that has native programs. */
@@ -41,9 +41,12 @@ export function nativeRows(
     const run = program.replace(/#\d+$/, "");
     if (!natives.some(({ host, program }) => host === node && program.run === run)) continue;
     const key = `${node} ${program}`;
-    const row: Growing = rows.get(key) ?? { node, variant: label, program, code: null, lines: [] };
+    const row: Growing = rows.get(key) ?? {
+      ...{ node, variant: label, program, code: null },
+      ...(record !== undefined && { lines: [] }),
+    };
     if (topic === NATIVE_ENDED) row.code = code;
-    else row.lines.push({ atPs: at, text });
+    else row.lines?.push({ atPs: at, text });
     rows.set(key, row);
   }
   return [...rows.values()];

@@ -12,6 +12,9 @@ import { patternOf } from "../../../fabric/bus/subjects.ts";
 import { runOnBus } from "../../../fabric/process.ts";
 import { EXIT } from "../../../fabric/base/exit.ts";
 import { busAddressFrom, type RunFile } from "../../../fabric/rack/assembly/run_file.ts";
+import { nativeIn } from "../../../fabric/rack/plan/plan.ts";
+import { ifThere } from "../../base/files.ts";
+import { sha256 } from "../../base/sha256.ts";
 import { startChild, statusText } from "../children.ts";
 import { deviceRights } from "../device_rights.ts";
 import { DeviceSlot } from "../device_slot.ts";
@@ -25,11 +28,12 @@ interface Place {
 
 function slotOn(
   bus: Bus,
-  { runFilePath, runFile: { run, directory, partitions }, partition }: Place,
+  { runFilePath, runFile: { run, directory, plan, partitions }, partition }: Place,
 ) {
   const nodes = partitions.find(({ name }) => name === partition)?.nodes;
   if (nodes === undefined) throw new Error(`Found no partition ${partition} in ${runFilePath}`);
   const { url } = busAddressFrom((variable) => Deno.env.get(variable));
+  const isNative = nativeIn(plan, nodes).length > 0;
   const control = new ControlClient(bus, run);
   let code: number = EXIT.unclear;
   const slot: DeviceSlot = new DeviceSlot({
@@ -41,7 +45,7 @@ function slotOn(
         module: "nodes/main.ts",
         args: [runFilePath, partition, instance],
         env: {},
-        rights: ["--frozen", ...deviceRights(url, { directory })],
+        rights: ["--frozen", ...deviceRights(url, { directory, isNative })],
       }),
     onStart: ({ pid }) => console.log(`${partition} started, pid ${pid}`),
     onEnd: (_, status) => {
@@ -75,6 +79,21 @@ function slotOn(
   return slot;
 }
 
+/** What native programs load, where it is not what the run is about; undefined: all is. */
+async function changedFile(
+  { plan, partitions, native }: RunFile,
+  partition: string,
+): Promise<string | undefined> {
+  const nodes = partitions.find(({ name }) => name === partition)?.nodes ?? [];
+  if (nativeIn(plan, nodes).length === 0) return undefined;
+  for (const [path, hash] of Object.entries(native?.files ?? {})) {
+    const bytes = ifThere(() => Deno.readFileSync(path));
+    if (bytes === undefined) return `${path} is not there`;
+    if (await sha256(bytes) !== hash) return `${path} has changed`;
+  }
+  return undefined;
+}
+
 async function main(place: Place): Promise<void> {
   const { runFile: { run }, partition } = place;
   await runOnBus({ run, name: partition, title: `The parent of ${partition}` }, (bus) => {
@@ -91,5 +110,10 @@ if (import.meta.main) {
     Deno.exit(EXIT.usage);
   }
   const runFile: RunFile = JSON.parse(Deno.readTextFileSync(runFilePath));
+  const changed = await changedFile(runFile, partition);
+  if (changed !== undefined) {
+    console.error(`Found that ${changed}, expected it as rack compose has copied it`);
+    Deno.exit(EXIT.unclear);
+  }
   await main({ runFilePath, runFile, partition });
 }

@@ -16,6 +16,8 @@ export type NativeDoor =
     /** Called before anything starts, with what starts, and with which rights. */
     readonly onNotice?: (text: string) => void;
   }
+  /** As `run`, in the containers of their hosts. */
+  | { readonly kind: "containers"; readonly onNotice?: (text: string) => void }
   /** The scenario is only looked at: their binaries have to be there. */
   | { readonly kind: "look" }
   | { readonly kind: "refuse"; readonly expected: string };
@@ -68,11 +70,11 @@ export async function withBinaries(
 async function setUp(
   natives: readonly ProgramScenario[],
   binaries: readonly Binary[],
-  { onNotice }: Extract<NativeDoor, { readonly kind: "run" }>,
+  { kind, onNotice }: Extract<NativeDoor, { readonly kind: "run" | "containers" }>,
 ): Promise<NativeSetUp> {
   const onBuild = () => onNotice?.("builds the library for native programs, once");
   const library = await nativeLibrary({ onBuild });
-  const sandbox = await sandboxHere();
+  const sandbox = kind === "run" ? await sandboxHere() : { container: true } as const;
   const which = natives.map(({ run, on }) => `${run} on ${on}`).join(", ");
   onNotice?.(`native programs: ${which}, ${rightsText(sandbox)}`);
   return {

@@ -37,6 +37,11 @@ export interface NativeSetUp {
   readonly bwrap?: string;
   /** The folder of all runs, which is hidden from them. */
   readonly runs: string;
+  /**
+   * Of containers, which have none of this machine's: all files that the programs load, by path, each
+   * with its SHA-256.
+   */
+  readonly files?: Readonly<Record<string, string>>;
 }
 
 /**
