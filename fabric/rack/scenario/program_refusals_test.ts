@@ -55,6 +55,23 @@ const WRONG: readonly Refusal[] = [
     '3: programs[0].from: found "a", expected another host than the one it runs on',
   ],
   [
+    "a peer without the service that it asks",
+    "name: x\nhosts: { a: , b: { services: none } }\nprograms: [{ on: a, run: put, to: b }]",
+    '3: programs[0].to: found "b", expected a host with the service persistd, which b has not',
+  ],
+  [
+    "one of several copies without a service",
+    "name: x\nhosts: { a: , b: , c: { services: none } }\n" +
+    "programs: [{ on: a, run: log, to: [b, c], bytes: 4KiB, record: 1KiB }]",
+    '3: programs[0].to[1]: found "c", expected a host with the service persistd, which c has not',
+  ],
+  [
+    "a next host without a service, as it has a native program",
+    "name: x\nhosts: { a: , b: }\n" +
+    "programs: [{ on: b, native: [x] }, { on: a, run: get, from: next, name: y }]",
+    '3: programs[1].from: found "next", expected a host with the service persistd, which b has not: it has a native program',
+  ],
+  [
     "an RNIC as its own host's peer",
     "name: x\nhosts: { a: { nics: 2 }, b: }\nprograms: [{ on: a, run: get, from: a-rnic2, name: x }]",
     '3: programs[0].from: found "a-rnic2", expected another host than the one it runs on',
