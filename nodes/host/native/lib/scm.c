@@ -18,6 +18,8 @@
 #include <unistd.h>
 
 #define PAGE 4096ul
+/* The largest page of the card for SCM (address_map.ts): it translates a mapping that lies in it as SCM does. */
+#define CARD_PAGE (2ul << 20)
 #define MAPPINGS 64
 #define PREFIX "/scm/"
 /* Bytes of a message that brings a file's contents. */
@@ -191,6 +193,19 @@ static void *map_pages(size_t bytes)
 	return mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 }
 
+/* Such pages at an address that lies in a page of the card as `offset` does, as the kernel maps DAX files. */
+static char *map_as(uint64_t offset, size_t bytes)
+{
+	char *room = map_pages(bytes + CARD_PAGE);
+	if (room == MAP_FAILED)
+		return MAP_FAILED;
+	char *at = room + ((offset - (uintptr_t)room) & (CARD_PAGE - 1));
+	if (at > room)
+		syscall(SYS_munmap, room, at - room);
+	syscall(SYS_munmap, at + bytes, room + CARD_PAGE - at);
+	return at;
+}
+
 /* Maps part of SCM. NULL and errno where it cannot. */
 static void *scm_map(uint64_t offset, uint64_t length)
 {
@@ -203,7 +218,7 @@ static void *scm_map(uint64_t offset, uint64_t length)
 		errno = ENOMEM;
 		return NULL;
 	}
-	char *at = map_pages(pages * PAGE), *before = map_pages(pages * PAGE);
+	char *at = map_as(offset, pages * PAGE), *before = map_pages(pages * PAGE);
 	uint32_t *noted = map_pages(pages * sizeof(*noted));
 	bool *is_noted = map_pages(pages * sizeof(*is_noted));
 	if (at == MAP_FAILED || before == MAP_FAILED || (void *)noted == MAP_FAILED ||
