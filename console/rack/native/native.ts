@@ -7,6 +7,7 @@ import type { ProgramScenario } from "../../../fabric/rack/scenario/scenario.ts"
 import { runsDirectory } from "../../base/paths.ts";
 import { type Binary, findBinary } from "./binary.ts";
 import { nativeLibrary } from "./library.ts";
+import { unseenFlushes } from "./unseen_flushes.ts";
 import { rightsText, sandboxHere } from "./sandbox.ts";
 
 /** A door by which native programs come in, or do not. */
@@ -49,26 +50,50 @@ export async function withBinaries(
   if (first === undefined) return { programs };
   if (door === undefined || door.kind === "refuse") throw refusedHere(first, door?.expected);
   const binaries = new Map<string, Binary>();
-  for (const { run, on } of natives) {
+  const commands = natives.flatMap(({ run, on, native }) => [
+    { run, on, env: native!.env },
+    ...native!.recover === undefined
+      ? []
+      : [{ run: native!.recover.argv[0]!, on, env: native!.env }],
+  ]);
+  const flushes: Record<string, number> = {};
+  for (const { run, on, env } of commands) {
     if (!binaries.has(run)) binaries.set(run, await findBinary(run, { base, on }));
+    const { file } = binaries.get(run)!;
+    const count = flushes[file] ?? unseenFlushes(file, env);
+    if (count > 0) flushes[file] = count;
   }
   const lease = Deno.env.get(LEASE_VARIABLE);
   const env = lease === undefined ? {} : { [LEASE_VARIABLE]: lease };
   const found = programs.map((program) => {
     const { native, run } = program;
-    return native === undefined ? program : {
+    if (native === undefined) return program;
+    const { recover } = native;
+    const fileOf = (name: string) => ({ file: binaries.get(name)!.file });
+    return {
       ...program,
-      native: { ...native, env: { ...native.env, ...env }, file: binaries.get(run)!.file },
+      native: {
+        ...native,
+        ...fileOf(run),
+        env: { ...native.env, ...env },
+        ...(recover && { recover: { ...recover, ...fileOf(recover.argv[0]!) } }),
+      },
     };
   });
   if (door.kind === "look") return { programs: found };
-  return { programs: found, native: await setUp(natives, [...binaries.values()], door) };
+  return {
+    programs: found,
+    native: await setUp(natives, { ...{ flushes, door }, binaries: [...binaries.values()] }),
+  };
 }
 
 async function setUp(
   natives: readonly ProgramScenario[],
-  binaries: readonly Binary[],
-  { onNotice }: Extract<NativeDoor, { readonly kind: "run" }>,
+  { binaries, flushes, door: { onNotice } }: {
+    readonly binaries: readonly Binary[];
+    readonly flushes: NonNullable<NativeSetUp["flushes"]>;
+    readonly door: Extract<NativeDoor, { readonly kind: "run" }>;
+  },
 ): Promise<NativeSetUp> {
   const onBuild = () => onNotice?.("builds the library for native programs, once");
   const library = await nativeLibrary({ onBuild });
@@ -78,6 +103,7 @@ async function setUp(
   return {
     library,
     binaries: Object.fromEntries(binaries.map(({ file, sha256 }) => [file, sha256])),
+    ...(Object.keys(flushes).length > 0 && { flushes }),
     ...("bwrap" in sandbox && { bwrap: sandbox.bwrap }),
     runs: runsDirectory(),
   };

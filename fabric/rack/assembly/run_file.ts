@@ -33,6 +33,11 @@ export interface NativeSetUp {
   readonly library: string;
   /** Their binaries, by path, each with its SHA-256 in hexadecimal digits. */
   readonly binaries: Readonly<Record<string, string>>;
+  /**
+   * Of those binaries that flush by instructions of their own, which the library cannot see: how many there are in
+   * their code and that of their libraries.
+   */
+  readonly flushes?: Readonly<Record<string, number>>;
   /** The path of the `bwrap` in which they run; absent: they run with the user's rights. */
   readonly bwrap?: string;
   /** The folder of all runs, which is hidden from them. */

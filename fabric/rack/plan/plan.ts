@@ -201,6 +201,8 @@ export interface NativePlan {
   readonly file: string;
   /** Its whole environment. */
   readonly env: Readonly<Record<string, string>>;
+  /** What brings its host's SCM in order after a power failure, with the same environment. */
+  readonly recover?: Pick<NativePlan, "argv" | "file">;
 }
 
 /** The native programs of those hosts of a plan that are among `nodes`; absent: of all. */

@@ -30,6 +30,7 @@ export function checkScenario(draft: Draft, report: Report): void {
   checkFabric(draft, { isBuilt }, report);
   for (const host of draft.hosts) checkHost(host, draft.hostPaths.get(host.name)!, report);
   for (const { path, program } of draft.programs) checkProgram({ path, program, draft }, report);
+  checkRecoveries(draft, report);
   checkMethods(draft, report);
   checkFaults(draft, { isBuilt }, report);
   checkShared(draft, report);
@@ -158,6 +159,8 @@ function checkProgram(
   checkNic({ path, program, draft }, report);
   if (native !== undefined) {
     checkNativeName([...path, "native", 0], run, report);
+    const { recover } = native;
+    if (recover !== undefined) checkNativeName([...path, "recover", 0], recover.argv[0]!, report);
     checkNoServices({ on, draft }, report);
   }
   if (!(on.length === 1 && on[0] === "all")) {
@@ -196,6 +199,25 @@ function checkNoServices(
     const at = [...(own === undefined ? ["defaults"] : path), "services"];
     const found = `${showFound(given)} on ${path.at(-1)}, which has a native program`;
     report(at, { found, expected: "none there, as the SCM is the native program's" });
+  }
+}
+
+/** What brings a host's SCM in order is one program, and there has to be some. */
+function checkRecoveries({ programs, hosts, hostNames }: Draft, report: Report): void {
+  const known = new Set<string>();
+  for (const { path, program: { on, native } } of programs) {
+    if (native?.recover === undefined) continue;
+    const expected = "one recovery for each host, that has SCM";
+    for (const host of on.length === 1 && on[0] === "all" ? hostNames : on) {
+      const scmBytes = hosts.find(({ name }) => name === host)?.scmBytes;
+      const found = known.has(host)
+        ? `a second recovery of ${host}`
+        : scmBytes === 0
+        ? `a recovery of ${host}, which has no SCM`
+        : undefined;
+      if (found !== undefined) report([...path, "recover"], { found, expected });
+      known.add(host);
+    }
   }
 }
 

@@ -17,7 +17,7 @@ const WRONG: readonly Refusal[] = [
   [
     "an option that a native program has not",
     withLines("programs: [{ on: b, native: [ib_write_lat], nic: 2 }]"),
-    "3: programs[0].nic: found an unknown key, expected on, native, env, at, restart, service, privileged or weight",
+    "3: programs[0].nic: found an unknown key, expected on, native, recover, env, at, restart, service, privileged or weight",
   ],
   [
     "a native program by the name of a shipped one",
@@ -28,6 +28,23 @@ const WRONG: readonly Refusal[] = [
     "a program in TypeScript as a native one",
     withLines("programs: [{ on: b, native: [./x.ts] }]"),
     '3: programs[0].native[0]: found "./x.ts", a program in TypeScript, expected a binary, or program: for this one',
+  ],
+  [
+    "a recovery without a command",
+    withLines("programs: [{ on: b, native: [x], recover: [] }]"),
+    '3: programs[0].recover: found an empty list, expected a list of a program and its arguments, like [ib_write_lat, -x, "1"]',
+  ],
+  [
+    "a recovery in TypeScript",
+    withLines("programs: [{ on: b, native: [x], recover: [./x.ts] }]"),
+    '3: programs[0].recover[0]: found "./x.ts", a program in TypeScript, expected a binary, or program: for this one',
+  ],
+  [
+    "two recoveries of a host",
+    withLines(
+      "programs: [{ on: all, native: [x], recover: [y] }, { on: b, native: [x], recover: [z] }]",
+    ),
+    "3: programs[1].recover: found a second recovery of b, expected one recovery for each host, that has SCM",
   ],
   [
     "the rack's own variable in a native program's environment",

@@ -116,8 +116,10 @@ export interface ProgramScenario {
 }
 
 /** `file` is absent as long as the binary has not been looked for. */
-export interface NativeScenario
-  extends Omit<NativePlan, "file">, Partial<Pick<NativePlan, "file">> {}
+type Unfound<Plan extends { readonly file: string }> = Omit<Plan, "file"> & { file?: string };
+export interface NativeScenario extends Unfound<Omit<NativePlan, "recover">> {
+  readonly recover?: Unfound<NonNullable<NativePlan["recover"]>>;
+}
 
 /** A partly read scenario, each part with its position in the file, for the checks. */
 export interface Draft {

@@ -471,6 +471,8 @@ const argument = leaf(
   (value) => typeof value === "string" && !value.includes("\0") ? value : undefined,
 );
 const NATIVE_EXPECTED = 'a list of a program and its arguments, like [ib_write_lat, -x, "1"]';
+const nativeCommand = z.array(argument, { error: NATIVE_EXPECTED })
+  .min(1, { error: NATIVE_EXPECTED });
 
 /** The names that are the rack's own: what is preloaded, and the pipes of a program. */
 const RESERVED_VARIABLE = /^(LD_PRELOAD|LD_AUDIT|RACKMESH_.*)$/;
@@ -490,9 +492,10 @@ const environment = z.record(z.string(), argument, { error: "a mapping of variab
 /** Keys of a native program. */
 export const nativeSchema = mapping({
   on: COMMON_KEYS.on,
-  native: z.array(argument, { error: NATIVE_EXPECTED })
-    .min(1, { error: NATIVE_EXPECTED })
-    .describe("a binary of this machine, by name or path, and its arguments"),
+  native: nativeCommand.describe("a binary of this machine, by name or path, and its arguments"),
+  recover: nativeCommand.optional().describe(
+    "another one, which rack explore runs on what a power failure leaves of the host's SCM",
+  ),
   env: environment.optional().describe("its environment, besides PATH, HOME and LANG"),
   at: COMMON_KEYS.at,
   restart: COMMON_KEYS.restart,

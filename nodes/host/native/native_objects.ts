@@ -53,6 +53,8 @@ export class NativeObjects implements ForeignMemory {
   readonly options: ProgramContext["options"];
   /** The devices that it has opened, by their handles. */
   readonly opened = new Map<number, OpenDevice>();
+  /** Steps in which it has stored into several cache lines of SCM: what order they had is unknown. */
+  steps = 0;
   #watchers = 0;
   readonly #signal: string;
   readonly #byHandle = new Map<number, object>();

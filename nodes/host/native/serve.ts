@@ -86,7 +86,8 @@ class Serving {
     this.#show();
     for (const lines of Object.values(this.#lines)) lines.end();
     const code = this.#process.end();
-    cpu.report("native-ended", { program: cpu.program, code });
+    const { steps } = this.objects;
+    cpu.report("native-ended", { program: cpu.program, code, ...(steps > 0 && { steps }) });
     if (code !== 0) throw ended(this.#ended(code));
     // A loader may leave the library out, as that of a file with capabilities does.
     if (this.#process.first === undefined) {
