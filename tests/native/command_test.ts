@@ -237,7 +237,6 @@ describe("native programs by the command", () => {
     const run = done.directory.replace(/.*\//, "");
     const faults = await rig.file("faults.jsonl", `{"at":1,"action":"kill","nodes":["a"]}\n`);
     const refused = [
-      ["explore", path],
       ["chaos", path, "--rounds", "1"],
       ["compose", path, "--out", `${rig.cache}/composed`],
       ["run", path, "--faults", faults],

@@ -32,7 +32,7 @@ export function consoleDoor(
 
 /** [choice] A replay needs what threads of such programs have asked, which is not recorded yet. */
 const NOT_AGAIN =
-  "none, as native programs cannot be run again exactly (rack run, up and sweep run them)";
+  "none, as native programs cannot be run again exactly (rack run, up, sweep and explore run them)";
 
 /** `off`: the library answers nothing by itself, for comparisons. It goes into the programs' environment. */
 const LEASE_VARIABLE = "RACKMESH_LEASE";

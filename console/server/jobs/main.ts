@@ -138,10 +138,12 @@ async function resume({ order, signal }: Work<"resume">): Promise<void> {
   say({ say: "end", verdict: "up", isGood: true });
 }
 
-async function explore({ order, scenario, signal }: ScenarioWork<"explore">): Promise<void> {
+async function explore(
+  { order, scenario, signal, native }: ScenarioWork<"explore"> & { readonly native: NativeDoor },
+): Promise<void> {
   const options = exploreOptions(fromOrder(EXPLORE_OPTIONS, order));
   const explored = await exploreScenario(scenario, {
-    prepare: { ...valuesIn(CHOICES, order), packing: "all", isTyped: true, signal },
+    prepare: { ...valuesIn(CHOICES, order), packing: "all", isTyped: true, signal, native },
     explore: { ...options, stopped: () => signal.aborted },
     jobs: workersOf(order),
     onProgress,
@@ -345,7 +347,7 @@ async function main(signal: AbortSignal): Promise<void> {
     case "up":
       return await up({ order, scenario, signal, native });
     case "explore":
-      return await explore({ order, scenario, signal });
+      return await explore({ order, scenario, signal, native });
     case "chaos":
       return await chaos({ order, scenario, signal });
     case "perftest":
