@@ -77,7 +77,7 @@ function countsText(verdict: Verdict): string {
 }
 
 function nativeText(verdict: Verdict, { images, steps, flushes }: NativeSeen): string {
-  const { wallMs, promises, exhaustive, judgedBy, why } = verdict;
+  const { wallMs, promises, exhaustive, judgedBy, why, again } = verdict;
   const inOneStep = steps === 0 ? "" : `, ${countOf(steps, "time")} of several cache lines`;
   return [
     pointsText(verdict),
@@ -85,6 +85,7 @@ function nativeText(verdict: Verdict, { images, steps, flushes }: NativeSeen): s
       (wallMs / 1_000).toFixed(2)
     } s`,
     `${promises} promised`,
+    ...(again.cut > 0 ? [`cut again during ${countOf(again.cut, "recovery", "recoveries")}`] : []),
     ...(judgedBy.length > 0 ? [`judged by ${judgedBy.join(", ")}`] : []),
     ...(exhaustive ? ["all choices at all instants"] : []),
     `not tried: other interleavings of the programs, and orders of what one stores between two calls${inOneStep}`,

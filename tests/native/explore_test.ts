@@ -72,6 +72,7 @@ describe("an exploration of native programs", () => {
     assert.deepEqual([found.promises, found.judgedBy, found.hosts], [3, ["recovery"], ["a"]]);
     assert.ok(found.native!.images > 3 && found.native!.images <= found.crashPoints, found.text);
     assert.ok(found.exhaustive);
+    assert.equal(found.native!.steps, 0);
     assert.match(found.text, /not tried: other interleavings/);
     assert.match(found.notices.join(), /native programs: .*log_check on a/);
   });
@@ -130,7 +131,6 @@ describe("an exploration of native programs", () => {
   });
 
   it("counts steps in which a program stores into several cache lines", async () => {
-    assert.equal((await exploredLog("persist")).native!.steps, 0);
     assert.equal((await exploredLog("wide")).native!.steps, 3);
   });
 
@@ -155,10 +155,20 @@ describe("an exploration of native programs", () => {
     assert.match(found.why!, /a line "promised WHAT"/);
   });
 
-  it("is partial where recoveries write, ways are too many, or it ends early", async () => {
-    const mending = await exploredLog("silent", { recover: "recover mend" });
-    assert.deepEqual([mending.verdict, mending.code], ["partial", 2]);
-    assert.match(mending.why!, /recover(y|ies) that writes? (was|were) not cut again/);
+  it("cuts a recovery that writes again, at each instant of it", async () => {
+    const careful = await exploredLog("persist", { recover: "recover careful" });
+    assert.deepEqual([careful.verdict, careful.why], ["safe", undefined]);
+    assert.ok(careful.again.cut > 3 && careful.again.cut === careful.again.recoveries);
+    const careless = await exploredLog("persist", { recover: "recover careless" });
+    assert.equal(careless.verdict, "unsafe");
+    assert.ok(careless.counterexample!.again! >= 1);
+    assert.match(careless.text, /It fails again when recovery has done .* begins anew/);
+    const once = await exploredLog("persist", { recover: "recover careful", cuts: 1 });
+    assert.deepEqual([once.verdict, once.code], ["partial", 2]);
+    assert.match(once.why!, /were not cut again \(--cuts 1\)/);
+  });
+
+  it("is partial where ways are too many, or it ends early", async () => {
     const few = await exploredLog("persist", { choices: 1 });
     assert.deepEqual([few.verdict, few.exhaustive], ["partial", false]);
     assert.match(few.why!, /not every choice was tried/);

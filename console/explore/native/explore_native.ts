@@ -11,9 +11,16 @@ import { countOf } from "../../checks/finding.ts";
 import { DEVICE_WRITES } from "../../../nodes/files.ts";
 import { NATIVE_RIGHTS } from "../../rack/device_rights.ts";
 import { stoppable } from "../../rack/own/confined.ts";
-import type { Batch, Found, NativeJob, NativeRequest } from "../../rack/own/native_explore_main.ts";
+import type {
+  Batch,
+  Found,
+  NativeJob,
+  NativeRequest,
+  RecoveredOnce,
+} from "../../rack/own/native_explore_main.ts";
 import { WorkerPool } from "../../rack/own/worker_pool.ts";
 import type { Prepared } from "../../rack/prepare.ts";
+import { whyNotAgain } from "../steps/verdict.ts";
 import { coveredText } from "../covering/coverage.ts";
 import {
   EXPLORE_DEFAULTS,
@@ -31,6 +38,9 @@ const NATIVE_CHOICES = 256;
 
 const NOTHING_PROMISED =
   'nothing was promised: a native program promises by a line "promised WHAT", which recovery finds by "found WHAT"';
+
+/** [choice] Contents that second power failures leave, on which recoveries run without `--cuts 2`. */
+const AGAIN_MOST = 500;
 
 /** Real time after which a recovery is ended: the library ends one that makes no call before. */
 const RECOVERY_MS = 60_000;
@@ -82,13 +92,15 @@ export async function exploreNative(asked: ExploreNative): Promise<Verdict> {
 /** A content whose recovery is under way, or has an outcome. */
 interface Awaited {
   readonly found: Found;
-  readonly recovered: Promise<Recovered>;
+  readonly recovered: Promise<RecoveredOnce>;
 }
 
 interface Violated {
   readonly found: Found;
   readonly breach: Breach;
   readonly recovered: Recovered;
+  /** Changes that a first recovery had made when the power failed again. */
+  readonly again?: number;
 }
 
 class NativeExploring {
@@ -98,14 +110,20 @@ class NativeExploring {
   readonly #began = performance.now();
   readonly #images = new Map<
     string,
-    { readonly image: Image; readonly recovered: Promise<Recovered> }
+    { readonly image: Image; readonly recovered: Promise<RecoveredOnce> }
   >();
   /** Free lanes of recoveries; lane 0 has the run. */
   readonly #free: number[];
   readonly #waiting: ((lane: number) => void)[] = [];
   #crashPoints = 0;
+  /** Of the contents whose outcome was judged: these, and the spans that they are of. */
+  readonly #judged = new Set<string>();
+  #instants = 0;
   #recoveries = 0;
-  #writing = 0;
+  /** Contents on which recoveries have written, and those of them whose recovery was cut again throughout. */
+  readonly #writing = new Set<string>();
+  readonly #cutAgain = new Set<string>();
+  readonly #again = new Set<string>();
   #batch: Batch | undefined;
   #isOver = false;
 
@@ -174,20 +192,52 @@ class NativeExploring {
       const { found } = next, recovered = await this.#unlessStopped(next.recovered);
       if (recovered === undefined) continue;
       this.#crashPoints++;
+      this.#judged.add(found.key);
+      this.#instants = Math.max(this.#instants, found.instants);
       const share = Math.min(1, found.instants / opening.spans);
       this.#asked.onProgress({ share, crashPoints: this.#crashPoints });
       if (recovered.notRun !== null) {
         return { stop: `a recovery could not be run: ${recovered.notRun}` };
       }
-      const breach = recovered.wrong === null
-        ? breachOf(recovered.lines, opening.requirements[found.host]!, found)
-        : { at: found.from, found: recovered.wrong, promised: [] };
+      const breach = breachIn(opening, found, recovered);
       if (breach !== undefined) return { violated: { found, breach, recovered } };
+      const again = await this.#judgeAgain(opening, found, recovered);
+      if (again !== undefined) return { violated: again };
     }
   }
 
+  /** Recovers from each power failure during a recovery, too. */
+  async #judgeAgain(
+    opening: NativeOpening,
+    found: Found,
+    { again, hasWritten, isWhole }: RecoveredOnce,
+  ): Promise<Violated | undefined> {
+    if (!hasWritten) return undefined;
+    const { cuts } = this.#asked.options, { host } = found;
+    this.#writing.add(found.key);
+    let isEach = isWhole;
+    const tried = again.flatMap(({ key, image, done }) => {
+      const isNew = !this.#again.has(key);
+      if (isNew && cuts === undefined && this.#again.size >= AGAIN_MOST) isEach = false;
+      else this.#again.add(key);
+      return this.#again.has(key)
+        ? [{ key, done, recovered: this.#recover({ key, host, image }) }]
+        : [];
+    });
+    for (const { key, done, recovered: under } of tried) {
+      const recovered = await this.#unlessStopped(under);
+      if (recovered === undefined) return undefined;
+      this.#judged.add(key);
+      if (recovered.notRun !== null) isEach = false;
+      const breach = breachIn(opening, found, recovered);
+      if (breach !== undefined) return { found, breach, recovered, again: done };
+    }
+    if (isEach) this.#cutAgain.add(found.key);
+    return undefined;
+  }
+
   /** Undefined where the exploration is stopped before. */
-  async #unlessStopped(recovered: Promise<Recovered>): Promise<Recovered | undefined> {
+  async #unlessStopped(recovered: Promise<RecoveredOnce>): Promise<RecoveredOnce | undefined> {
     const over = Promise.withResolvers<undefined>();
     const timer = setInterval(() => this.#whyStop() !== undefined && over.resolve(undefined), 50);
     try {
@@ -206,7 +256,7 @@ class NativeExploring {
     return isOver ? `its time of ${forMs / 1_000} s is over ${size}` : undefined;
   }
 
-  #recover({ key, host, image }: Found): Promise<Recovered> {
+  #recover({ key, host, image }: Pick<Found, "key" | "host" | "image">): Promise<RecoveredOnce> {
     const known = this.#images.get(key);
     if (known !== undefined) return known.recovered;
     assert(image !== null, "An image came without its bytes");
@@ -216,21 +266,21 @@ class NativeExploring {
     return recovered;
   }
 
-  async #runRecovery(host: string, image: Image): Promise<Recovered> {
+  async #runRecovery(host: string, image: Image): Promise<RecoveredOnce> {
     const lane = this.#free.pop() ??
       await new Promise<number>((resolve) => this.#waiting.push(resolve));
     if (this.#isOver) throw new Error("The verdict is known");
     const number = ++this.#recoveries;
     const signal = AbortSignal.timeout(RECOVERY_MS);
     try {
-      const recover = { ...this.#job, host, image, number };
-      const recovered = await this.#pool.ask<Recovered>(lane, { recover }, { signal });
-      if (recovered.hasWritten) this.#writing++;
+      const isCutAgain = this.#asked.options.cuts !== 1;
+      const recover = { ...this.#job, host, image, number, isCutAgain };
+      const recovered = await this.#pool.ask<RecoveredOnce>(lane, { recover }, { signal });
       return recovered;
     } catch (error) {
       if (!signal.aborted) throw error;
       const wrong = `recovery does not end in ${RECOVERY_MS / 1_000} s of real time`;
-      return { lines: [], wrong, notRun: null, hasWritten: false };
+      return { lines: [], wrong, notRun: null, hasWritten: false, again: [], isWhole: true };
     } finally {
       const next = this.#waiting.shift();
       if (next === undefined) this.#free.push(lane);
@@ -238,8 +288,16 @@ class NativeExploring {
     }
   }
 
+  get #cutsAgain(): Verdict["again"] {
+    return {
+      recoveries: this.#writing.size,
+      cut: this.#cutAgain.size,
+      ways: this.#again.size,
+    };
+  }
+
   #whyUnsure({ hosts, isCutOff, endPs }: NativeOpening): string | undefined {
-    const { instants, bounded, covered } = this.#batch!;
+    const { bounded, covered } = this.#batch!, instants = this.#instants;
     if (isCutOff) return "the scenario's `until` ends the run before it is over";
     if (hosts.length === 0) return "no host with a recovery was to lose its power";
     if (instants === 0) {
@@ -250,12 +308,8 @@ class NativeExploring {
       ...(bounded > 0
         ? [`not every choice was tried (--choices), but ${covered.map(coveredText).join("; ")}`]
         : []),
-      ...(this.#writing > 0
-        ? [
-          `${
-            countOf(this.#writing, "recovery that writes was", "recoveries that write were")
-          } not cut again`,
-        ]
+      ...(this.#cutAgain.size < this.#writing.size
+        ? [whyNotAgain(this.#cutsAgain, this.#asked.options.cuts === 1)]
         : []),
     ];
     return reasons.length === 0 || from !== undefined || until !== undefined
@@ -263,7 +317,10 @@ class NativeExploring {
       : reasons.join("; ");
   }
 
-  async #unsafe(opening: NativeOpening, { found, breach, recovered }: Violated): Promise<Verdict> {
+  async #unsafe(
+    opening: NativeOpening,
+    { found, breach, recovered, again }: Violated,
+  ): Promise<Verdict> {
     const { host, key, writebacks } = found, { at } = breach;
     const hosts = this.#asked.options.cut === "all"
       ? this.#job.plan.nodes.flatMap(({ kind, name }) => kind === "host" ? [name] : [])
@@ -288,6 +345,7 @@ class NativeExploring {
       ...{ ...before, ...repeated, promised },
       checker: "recovery",
       found: `${breach.found}${doubt}`,
+      ...(again !== undefined && { again }),
       printed: recovered.lines,
     });
   }
@@ -297,7 +355,7 @@ class NativeExploring {
     { verdict, why }: Pick<Verdict, "verdict" | "why">,
     counterexample: Verdict["counterexample"] = null,
   ): Verdict {
-    const { instants = 0, bounded = 0, covered = [] } = this.#batch ?? {};
+    const { bounded = 0, covered = [] } = this.#batch ?? {}, instants = this.#instants;
     const { hosts, steps } = opening, { flushes = {} } = this.#job.native;
     const { from, until } = this.#asked.options;
     const isWindow = from !== undefined || until !== undefined;
@@ -306,12 +364,12 @@ class NativeExploring {
       verdict,
       ...(why !== undefined && { why }),
       ...{ hosts, instants, crashPoints: this.#crashPoints, continuations: 1, paths: 0 },
-      ...{ bounded, covered, again: { recoveries: this.#writing, cut: 0, ways: 0 } },
+      ...{ bounded, covered, again: this.#cutsAgain },
       exhaustive: verdict === "safe" && bounded === 0 && !isWindow,
       judgedBy: promisesOf(opening) === 0 ? [] : ["recovery"],
       ...{ writes: 0, promises: promisesOf(opening) },
       native: {
-        images: this.#images.size,
+        images: this.#judged.size,
         steps,
         flushes: Object.values(flushes).reduce((sum, count) => sum + count, 0),
       },
@@ -320,6 +378,15 @@ class NativeExploring {
       counterexample,
     };
   }
+}
+
+function breachIn(
+  { requirements }: NativeOpening,
+  found: Found,
+  { wrong, lines }: Recovered,
+): Breach | undefined {
+  if (wrong !== null) return { at: found.from, found: wrong, promised: [] };
+  return breachOf(lines, requirements[found.host]!, found);
 }
 
 function promisesOf({ requirements }: NativeOpening): number {

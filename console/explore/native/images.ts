@@ -8,11 +8,12 @@ import type { Time } from "../../../fabric/base/time.ts";
 import { cardsKeepWrites } from "../../../fabric/rack/plan/persistence_domain.ts";
 import type { WritebackPlan } from "../../../fabric/rack/plan/plan.ts";
 import { type CrashedHost, crashedHostOf, holdJournal } from "../crashed_host.ts";
-import { type Picker, viewOf } from "../choices.ts";
+import { Cells, type Picker, viewOf } from "../choices.ts";
 import { CoverageCount, type Covered } from "../covering/coverage.ts";
-import { stepsThroughPaths, type Trail } from "../covering/paths.ts";
+import { forEachPath, stepsThroughPaths, type Trail } from "../covering/paths.ts";
 import { failureIn } from "../failures.ts";
-import type { Readable } from "../history.ts";
+import { CrashCursor, type Entry, type HistoryLog, Pages, type Readable } from "../history.ts";
+import { instantsWithin } from "../protocol_judge.ts";
 import { heldEdges } from "../instants.ts";
 import { type Interruption, interruptions, writebacksOf } from "../interrupted.ts";
 import { type Victim, victimOf } from "../post_crash_run.ts";
@@ -219,21 +220,61 @@ function imageIn(memory: Readable, offsets: readonly number[]): Image {
 
 /** Pages of the host's SCM that the run has changed. */
 function pagesOf(recording: RackRun, { host, config }: Victim): readonly number[] {
+  const held = !cardsKeepWrites(config.domain) ? [] : config.rnics.flatMap((rnic) => {
+    const { busWrites = [], lines = [] } = recording.sendings.get(rnic) ?? {};
+    return [...busWrites, ...lines];
+  });
+  return pagesWith(recording.histories.get(host)?.entries ?? [], held);
+}
+
+/** Pages that these entries change, or that are there. */
+function pagesWith(
+  entries: readonly Entry[],
+  others: readonly { readonly offset: number; readonly bytes: Uint8Array }[],
+): readonly number[] {
   const pages = new Set<number>();
   const add = (from: number, length: number) => {
     for (let at = from - from % PAGE_BYTES; at < from + length; at += PAGE_BYTES) pages.add(at);
   };
-  for (const entry of recording.histories.get(host)?.entries ?? []) {
+  for (const entry of entries) {
     if (entry.kind === "durable") add(entry.offset, entry.bytes.length);
     if (entry.kind === "dirty") add(entry.line, LINE_BYTES);
   }
-  if (cardsKeepWrites(config.domain)) {
-    for (const rnic of config.rnics) {
-      const { busWrites = [], lines = [] } = recording.sendings.get(rnic) ?? {};
-      for (const { offset, bytes } of [...busWrites, ...lines]) add(offset, bytes.length);
-    }
-  }
+  for (const { offset, bytes } of others) add(offset, bytes.length);
   return [...pages].sort((x, y) => x - y);
+}
+
+/** What a second power failure leaves, when recovery has made so many changes. Plain data. */
+export interface AgainImage {
+  readonly done: number;
+  readonly image: Image;
+}
+
+/**
+ * Contents that power failures at each instant of a recovery leave.
+ * @param image on which it has run. @returns false where there are more than were tried.
+ */
+export function* imagesAgain(
+  image: Image,
+  log: HistoryLog,
+  { tear, choices: most }: Pick<ExploreOptions, "tear" | "choices">,
+): Generator<AgainImage, boolean> {
+  if (log.entries.length === 0) return true;
+  const memory = new Pages(), cursor = new CrashCursor(log.entries, memory);
+  for (const { offset, bytes } of partsOf(image)) memory.write(offset, bytes);
+  const pages = pagesWith(log.entries, [...partsOf(image)]), cells = new Cells(cursor);
+  let isWhole = true;
+  for (const _ of instantsWithin(log, { cursor, cells, tear })) {
+    const made: AgainImage[] = [];
+    const { coverage } = forEachPath({ most }, (pick) => {
+      const left = imageIn(viewOf({ image: cursor.image, cells }, pick), pages);
+      made.push({ done: cursor.steps, image: left });
+      return false;
+    });
+    isWhole &&= coverage === undefined;
+    yield* made;
+  }
+  return isWhole;
 }
 
 export function* partsOf({ offsets, bytes }: Image) {

@@ -27,6 +27,10 @@ export interface Recovered {
   readonly hasWritten: boolean;
 }
 
+export interface RecoveredHere extends Recovered {
+  readonly log: HistoryLog;
+}
+
 /** [choice] Virtual time and events after which a recovery has no end. */
 const RECOVERY_PS: Time = 10 * PS_PER_S;
 const EVENTS_MOST = 2_000_000;
@@ -79,7 +83,7 @@ export function recoverOn(
     readonly memory: Pages;
     readonly native: (host: string, life: number) => NativePort;
   },
-): Recovered {
+): RecoveredHere {
   const log = new HistoryLog(), lines: string[] = [];
   let isHeard = false;
   const heard = (port: NativePort): NativePort => ({
@@ -113,7 +117,7 @@ export function recoverOn(
     simulator.run(simulator.next + SLICE_PS);
   }
   const hasWritten = log.entries.length > 0;
-  const judged = { lines, hasWritten, notRun: null };
+  const judged = { lines, hasWritten, notRun: null, log };
   if (code === 0 && failure === undefined) return { ...judged, wrong: null };
   // The file is gone, or does not load the library.
   if (!isHeard) return { ...judged, wrong: null, notRun: failure ?? `exit code ${code}` };

@@ -7,9 +7,11 @@ import type { RackPlan } from "../../../fabric/rack/plan/plan.ts";
 import { NATIVE_FOLDER, nativePorts } from "../../../nodes/native_ports.ts";
 import { type NativeViolation, repeat, type Repeated } from "../../explore/native/confirm.ts";
 import {
+  type AgainImage,
   type CrashImage,
   type Image,
   ImageCount,
+  imagesAgain,
   imagesOf,
   type NativeExploration,
   type NativeOpening,
@@ -32,7 +34,7 @@ export interface NativeJob {
   readonly options: Omit<ExploreOptions, "stopped">;
 }
 
-/** Answered by a {@link NativeOpening}, {@link Batch}, {@link Repeated} and {@link Recovered}. */
+/** Answered by a {@link NativeOpening}, {@link Batch}, {@link Repeated} and {@link RecoveredOnce}. */
 export type NativeRequest =
   | { readonly open: NativeJob }
   | { readonly images: number }
@@ -43,6 +45,8 @@ export type NativeRequest =
       readonly image: Image;
       /** Names the folder of the recovery. */
       readonly number: number;
+      /** Whether what a second power failure leaves is wanted. */
+      readonly isCutAgain: boolean;
     };
   };
 
@@ -52,6 +56,12 @@ export interface Found extends Omit<CrashImage, "image"> {
   readonly image: Image | null;
   /** Spans up to this one, with it. */
   readonly instants: number;
+}
+
+/** With what power failures during the recovery leave, each content once. Plain data. */
+export interface RecoveredOnce extends Recovered {
+  readonly again: readonly (AgainImage & { readonly key: string })[];
+  readonly isWhole: boolean;
 }
 
 export interface Batch {
@@ -74,14 +84,14 @@ let opened: Opened | undefined;
 
 async function work(
   request: NativeRequest,
-): Promise<NativeOpening | Batch | Repeated | Recovered> {
+): Promise<NativeOpening | Batch | Repeated | RecoveredOnce> {
   if ("open" in request) {
     const job = request.open;
     const exploration = openNative(rackOf(job, "run"), job.options), count = new ImageCount();
     opened = { job, exploration, count, images: imagesOf(exploration, count), known: new Set() };
     return exploration.opening;
   }
-  if ("recover" in request) return recover(request.recover);
+  if ("recover" in request) return await recover(request.recover);
   if (opened === undefined) throw new RackError("Found that the process ended by itself");
   if ("images" in request) return await batchOf(opened, request.images);
   const { job, exploration: { recording } } = opened;
@@ -104,7 +114,7 @@ async function batchOf({ images, count, known }: Opened, most: number): Promise<
       break;
     }
     const { image, ...crash } = next.value;
-    const key = `${crash.host} ${await sha256(image.bytes)}`;
+    const key = await keyOf(crash.host, image);
     found.push({ ...crash, key, image: known.has(key) ? null : image, instants: count.instants });
     known.add(key);
   }
@@ -112,16 +122,37 @@ async function batchOf({ images, count, known }: Opened, most: number): Promise<
   return { found, isLast, instants, bounded, covered };
 }
 
-function recover(
-  { host, image, number, ...job }: Extract<NativeRequest, { readonly recover: unknown }>["recover"],
-): Recovered {
+/** Pages that are all zeros count as absent. */
+async function keyOf(host: string, image: Image): Promise<string> {
+  const there = [...partsOf(image)].filter(({ bytes }) => bytes.some((byte) => byte !== 0));
+  const parts = await Promise.all(
+    there.map(async ({ offset, bytes }) => `${offset}:${await sha256(bytes.slice())}`),
+  );
+  return [host, ...parts].join(" ");
+}
+
+async function recover(
+  { host, image, number, isCutAgain, ...job }: Extract<
+    NativeRequest,
+    { readonly recover: unknown }
+  >["recover"],
+): Promise<RecoveredOnce> {
   const memory = new Pages();
   for (const { offset, bytes } of partsOf(image)) memory.write(offset, bytes);
-  const { plan, native, directory } = job;
+  const { plan, native, directory, options } = job;
   const folder = `${directory}/${NATIVE_FOLDER}/recovery-${number}`;
   const ports = nativePorts({ directory: folder, native })!;
   try {
-    return recoverOn(plan, { host, memory, native: ports });
+    const { log, ...recovered } = recoverOn(plan, { host, memory, native: ports });
+    if (!isCutAgain) return { ...recovered, again: [], isWhole: false };
+    const again = new Map<string, RecoveredOnce["again"][number]>();
+    const images = imagesAgain(image, log, options);
+    for (;;) {
+      const { done, value } = images.next();
+      if (done === true) return { ...recovered, again: [...again.values()], isWhole: value };
+      const key = await keyOf(host, value.image);
+      if (!again.has(key)) again.set(key, { ...value, key });
+    }
   } finally {
     Deno.removeSync(folder, { recursive: true });
   }

@@ -82,9 +82,17 @@ int main(int argc, char **argv)
 	}
 	while (!strcmp(then, "sleep"))
 		sleep(1);
-	if (!strcmp(then, "mend")) {
-		memset(lines, 0, sizeof *lines);
-		persist(lines, sizeof *lines);
+	if (!strcmp(then, "careful")) {
+		lines[WORDS].word = 1;
+		persist(&lines[WORDS], sizeof *lines);
+	}
+	for (uint64_t i = 0; !strcmp(then, "careless") && i < WORDS; i++) {
+		if (!lines[i].is_there)
+			continue;
+		lines[i].is_there = 0;
+		persist(&lines[i], sizeof *lines);
+		lines[i].is_there = 1;
+		persist(&lines[i], sizeof *lines);
 	}
 	return 0;
 }
