@@ -13,7 +13,7 @@ import { createRunDirectory, removeRun } from "../rack/run_directory.ts";
 import type { ScenarioSource } from "../scenarios/scenario_source.ts";
 import { faultLines } from "./counterexample.ts";
 import { explore } from "./explore.ts";
-import { checkNative, exploreNative } from "./native/explore_native.ts";
+import { checkNative, exploreNative, recoveriesText } from "./native/explore_native.ts";
 import type { Turned } from "./interleavings/interleavings.ts";
 import { verdictOfAll } from "./interleavings/verdict.ts";
 import type { ExploreJob, ExploreRequest } from "../rack/own/explore_main.ts";
@@ -93,6 +93,9 @@ async function exploreIn(
   const prepared = await prepare(source, choices);
   checkHost(prepared, options.explore.cut);
   for (const one of prepared) if (one.native !== undefined) checkNative(one);
+  if (prepared[0]!.native !== undefined && choices.native?.kind === "run") {
+    choices.native.onNotice?.(recoveriesText(prepared[0]!));
+  }
   const explored: Explored[] = [];
   await using explorer = new Explorer(options.jobs ?? 1);
   for (const [i, one] of prepared.entries()) {

@@ -69,6 +69,12 @@ export function checkNative({ plan }: Pick<Prepared, "plan">): void {
   });
 }
 
+/** What runs besides the programs, for people. */
+export function recoveriesText({ plan }: Pick<Prepared, "plan">): string {
+  const which = [...recoveriesIn(plan)].map(([host, { run }]) => `${run} of ${host}`);
+  return `recoveries, likewise: ${which.join(", ")}`;
+}
+
 export interface ExploreNative {
   readonly prepared: Pick<Prepared, "plan"> & { readonly native: NativeSetUp };
   /** Of a run: the programs' folders are in it. */
