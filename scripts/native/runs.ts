@@ -23,6 +23,8 @@ export interface NativeJob {
   readonly isOneHost?: true;
   /** A line of the scenario besides. */
   readonly rack?: string;
+  /** The environment of both ends. */
+  readonly env?: Readonly<Record<string, string>>;
 }
 
 /** Runs that may not take longer are given up: in virtual time. */
@@ -72,7 +74,8 @@ export function versionOf(packaged: string): string | undefined {
 }
 
 /** A job's programs in a scenario's syntax. */
-export function scenarioOf({ binary, options, client, isOneHost, rack }: NativeJob): string {
+export function scenarioOf({ binary, options, client, isOneHost, rack, env }: NativeJob): string {
+  const more = env === undefined ? "" : `, env: ${JSON.stringify(env)}`;
   const words = (more: readonly string[]) => JSON.stringify([binary, ...options, ...more]);
   const one = isOneHost || client === undefined;
   return [
@@ -80,9 +83,9 @@ export function scenarioOf({ binary, options, client, isOneHost, rack }: NativeJ
     ...(rack === undefined ? [] : [rack]),
     `hosts: { ${one ? "b: { services: none }" : "a: { services: none }, b: { services: none }"} }`,
     "programs:",
-    `  - { on: b, native: ${words([])} }`,
+    `  - { on: b, native: ${words([])}${more} }`,
     ...(client
-      ? [`  - { on: ${one ? "b" : "a"}, native: ${words(client)}, at: ${CLIENT_AT} }`]
+      ? [`  - { on: ${one ? "b" : "a"}, native: ${words(client)}, at: ${CLIENT_AT}${more} }`]
       : []),
   ].join("\n") + "\n";
 }
@@ -102,8 +105,8 @@ function counted(port: NativePort, requests: Record<string, number>): NativePort
       return {
         first: process.first,
         main: {
-          resume(reply) {
-            const bytes = main.resume(reply);
+          resume(reply, thread) {
+            const bytes = main.resume(reply, thread);
             count(bytes);
             return bytes;
           },

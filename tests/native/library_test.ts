@@ -74,7 +74,17 @@ describe("the library of native programs", () => {
     Deno.writeTextFileSync(`${folder}/requests.h`, requestsHeader());
     const files = [...Deno.readDirSync(SOURCES)].map(({ name }) => name).sort()
       .filter((name) => name.endsWith(".c")).map((name) => `${SOURCES}/${name}`);
-    compile(...FLAGS, "-shared", `-I${folder}`, "-o", library, ...files, "-ldl", "-lpthread");
+    compile(
+      ...FLAGS,
+      "-shared",
+      "-Wl,-z,initfirst",
+      `-I${folder}`,
+      "-o",
+      library,
+      ...files,
+      "-ldl",
+      "-lpthread",
+    );
   });
   afterAll(() => {
     if (reason === undefined) Deno.removeSync(folder, { recursive: true });

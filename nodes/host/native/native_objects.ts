@@ -53,6 +53,10 @@ export class NativeObjects implements ForeignMemory {
   readonly options: ProgramContext["options"];
   /** The devices that it has opened, by their handles. */
   readonly opened = new Map<number, OpenDevice>();
+  /** Of a card, by its state: as it has answered last. */
+  readonly gidTypes = new Map<object, "roce-v1" | "roce-v2">();
+  /** Of exit(3); undefined: it has not called it. */
+  exitCode: number | undefined;
   #watchers = 0;
   readonly #signal: string;
   readonly #byHandle = new Map<number, object>();

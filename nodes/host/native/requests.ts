@@ -126,6 +126,7 @@ const WC = [
   "qp_num",
   "src_qp",
   "wc_flags",
+  "sl",
   "timestamp",
 ] as const;
 

@@ -141,7 +141,8 @@ class Serving {
 
   #ended(code: number): string {
     const last = (this.#lines.stderr.last ?? this.#lines.stdout.last)?.slice(0, LINE_MOST);
-    const signal = code > 128 ? code - 128 : 0;
+    // exit(3) gives any code: also one that a shell has for a signal.
+    const signal = code > 128 && code !== this.objects.exitCode ? code - 128 : 0;
     const how = signal === SIGXFSZ
       ? `has written a file of more than ${FILE_BYTES >> 20} MiB`
       : signal > 0
@@ -285,7 +286,9 @@ const TIME: Handlers<"hello" | "clock" | "sleep" | "spin" | "stuck" | "exit"> = 
     throw ended(`It has run for ${seconds} s of real time without a call, at 0x${at}: ${where}`);
   },
 
-  *exit({ code }, { cpu }) {
+  *exit({ code }, objects) {
+    const { cpu } = objects;
+    objects.exitCode = code;
     if (cpu.tracing) cpu.trace({ step: "native-exit", text: `exit code ${code}` });
     return {};
   },

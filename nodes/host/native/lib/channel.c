@@ -457,15 +457,23 @@ static void fix_addresses(char **argv)
 		execve("/proc/self/exe", argv, environ);
 }
 
-__attribute__((constructor)) static void start(int argc, char **argv)
+/*
+ * The first of all constructors (the linker's initfirst): those of the program's libraries read clocks,
+ * its number, and the host's name. libc's own, which sets `environ`, comes later.
+ */
+__attribute__((constructor)) static void start(int argc, char **argv, char **envp)
 {
+	(void)argc;
+	environ = envp;
 	const char *fds = getenv("RACKMESH_NATIVE");
 	const char *lease = getenv("RACKMESH_LEASE");
 
-	(void)argc;
 	if (!fds || sscanf(fds, "%d,%d", &requests_fd, &replies_fd) != 2)
 		return;
 	fix_addresses(argv);
+	/* The program's name, which was "exe" since then. */
+	const char *slash = strrchr(argv[0], '/');
+	prctl(PR_SET_NAME, slash ? slash + 1 : argv[0]);
 	/* Out of the way of the program's own descriptors, which begin at 3 as everywhere. */
 	int high[2] = { syscall(SYS_fcntl, requests_fd, F_DUPFD_CLOEXEC, 900),
 			syscall(SYS_fcntl, replies_fd, F_DUPFD_CLOEXEC, 900) };
@@ -486,6 +494,7 @@ __attribute__((constructor)) static void start(int argc, char **argv)
 	buffer_need(&out, 1);
 	buffer_need(&in, 1);
 	threads_start();
+	files_start();
 	native.active = true;
 	say_hello();
 	on_exit(say_exit, NULL);

@@ -231,7 +231,8 @@ EXPORT int accept4(int fd, struct sockaddr *restrict peer, socklen_t *restrict l
 	made->peer_port = answer()[ANSWER_socket_accept_port];
 	made->local_address = native.address;
 	made->local_port = socket->local_port;
-	show_address(made->family, made->peer_address, made->peer_port, peer, length);
+	if (peer)
+		show_address(made->family, made->peer_address, made->peer_port, peer, length);
 	return add_socket(made, flags, POLLED_socket);
 }
 
@@ -828,7 +829,7 @@ EXPORT int ioctl(int fd, unsigned long request, ...)
 	if (!socket || request == FIONBIO || request == FIOCLEX || request == FIONCLEX)
 		return LIBC(ioctl)(fd, request, argument);
 	if (request != FIONREAD && request != TIOCOUTQ)
-		return fail(ENOTTY);
+		return interface_ioctl(request, argument);
 	if (socket->listening)
 		return fail(EINVAL);
 	uint64_t status[ANSWER_socket_status_WORDS] = { 0 };

@@ -153,6 +153,7 @@ static int poll_cq(struct ibv_cq *cq, int most, struct ibv_wc *wc)
 			.qp_num = row[ANSWER_ROW_poll_cq_qp_num],
 			.src_qp = row[ANSWER_ROW_poll_cq_src_qp],
 			.wc_flags = row[ANSWER_ROW_poll_cq_wc_flags],
+			.sl = row[ANSWER_ROW_poll_cq_sl],
 		};
 	return found;
 }
@@ -199,6 +200,7 @@ READER(uint32_t, vendor_err, wc[ANSWER_ROW_poll_cq_vendor_err])
 READER(uint32_t, byte_len, wc[ANSWER_ROW_poll_cq_byte_len])
 READER(__be32, imm_data, immediate_of(wc))
 READER(uint32_t, qp_num, wc[ANSWER_ROW_poll_cq_qp_num])
+READER(uint8_t, sl, wc[ANSWER_ROW_poll_cq_sl])
 READER(uint32_t, src_qp, wc[ANSWER_ROW_poll_cq_src_qp])
 READER(unsigned int, wc_flags, wc[ANSWER_ROW_poll_cq_wc_flags])
 READER(uint64_t, completion_ts, wc[ANSWER_ROW_poll_cq_timestamp])
@@ -228,7 +230,8 @@ void post_init_cq(struct cq *cq)
 	ex->read_wc_flags = read_wc_flags;
 	ex->read_completion_ts = read_completion_ts;
 	ex->read_slid = ex->read_flow_tag = read_nothing;
-	ex->read_sl = ex->read_dlid_path_bits = (uint8_t(*)(struct ibv_cq_ex *))(void *)read_nothing;
+	ex->read_sl = read_sl;
+	ex->read_dlid_path_bits = (uint8_t(*)(struct ibv_cq_ex *))(void *)read_nothing;
 	ex->read_cvlan = (uint16_t(*)(struct ibv_cq_ex *))(void *)read_nothing;
 	ex->read_completion_wallclock_ns = (uint64_t(*)(struct ibv_cq_ex *))(void *)read_nothing;
 	ex->read_tm_info = read_tm_info;

@@ -14,6 +14,7 @@
 #include <stdint.h>
 #include <sys/socket.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "requests.h"
 
@@ -76,6 +77,13 @@ void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The program cannot go on: a line on standard error, and its end with code 70. */
 _Noreturn void native_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* syscall(2), which clock.c takes over: this library's own calls go to the kernel as they are. */
+long kernel_call(long number, ...);
+long kernel_failed(long result);
+long taken_call(long number, long first, long second, long third);
+bool is_taken_call(long number);
+#define syscall kernel_call
+
 /* The function `name` behind this library's own: libc's. */
 void *libc_function(const char *name);
 #define LIBC(name)                                                    \
@@ -137,6 +145,8 @@ bool ahead_pause(void);            /* in a handler of this library's; its result
 void ahead_resume(bool was);
 void ahead_start(void);
 void ahead_stop(void);
+/* files.c */
+void files_start(void);
 /* scm.c */
 extern bool scm_active;            /* a file below /scm is mapped */
 extern bool scm_has_stores;        /* that the host does not know */
@@ -176,6 +186,7 @@ struct thread {
 };
 extern __thread struct thread *this_thread; /* NULL in one that the host does not know */
 void threads_start(void);
+pid_t real_task(pid_t task); /* the kernel's number of a process or thread of this program's */
 struct thread *thread_of(uint64_t number);
 void thread_hand_over(struct thread *to);
 void thread_await_turn(void);

@@ -46,6 +46,22 @@ struct thread *thread_of(uint64_t number)
 	native_fail("the host answers thread %lu: there is none", number);
 }
 
+/* The first thread has the process's number; the others' are their own on each host. */
+#define TASK(thread) ((pid_t)(native.pid + 10000 * (thread)->number))
+
+pid_t real_task(pid_t task)
+{
+	for (struct thread *thread = threads; thread; thread = thread->next)
+		if (native.active && !thread->ended && task == TASK(thread))
+			return thread->tid;
+	return task;
+}
+
+EXPORT pid_t gettid(void)
+{
+	return native.active && this_thread ? TASK(this_thread) : (pid_t)syscall(SYS_gettid);
+}
+
 static void sleep_while(volatile uint32_t *word, uint32_t value)
 {
 	while (*word == value)
@@ -244,7 +260,7 @@ void descriptors_await(int fd, int flags)
 
 	if (!threads_share_descriptors() || (flags & MSG_DONTWAIT) || !descriptor_waits(fd))
 		return;
-	while (LIBC(poll)(&polled, 1, 0) == 0)
+	while (poll_now(&polled, 1) == 0)
 		if (wait_on(&descriptors_key, NEVER, true) == ECANCELED)
 			end_if_cancelled();
 }

@@ -5,15 +5,18 @@
  * does not have answers EOPNOTSUPP, as does libibverbs for an extension that is null.
  */
 #define _GNU_SOURCE
+#include "net.h"
 #include "objects.h"
 
 #include <arpa/inet.h>
 #include <endian.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* The inline forms of the header are for programs. */
 #undef ibv_reg_mr
@@ -350,32 +353,28 @@ static int query_rt_values(struct ibv_context *context, struct ibv_values_ex *va
 	return failed(error);
 }
 
-/*
- * Files below /sys that programs read of a device. A device's folder is not there on the machine; what
- * is not listed does not exist, also where the machine has such a card of its own.
- */
+/* Files of devices below /sys; others do not exist, also where the machine has them. */
 EXPORT int ibv_read_sysfs_file(const char *folder, const char *file, char *text, size_t size)
 {
-	struct ibv_device_attr attr;
-	unsigned port, length = 0;
-	int end = 0;
+	char path[256];
+	struct path_room room;
+	int fd = -1;
 
-	for (unsigned i = 0; native.active && i < native.devices; i++) {
-		if (strcmp(folder, device_at(i)->ibdev_path) != 0)
-			continue;
-		if (strcmp(file, "node_type") == 0)
-			length = snprintf(text, size, "1: CA");
-		else if (strcmp(file, "hca_type") == 0 || strcmp(file, "board_id") == 0)
-			length = snprintf(text, size, "rackmesh");
-		else if (strcmp(file, "fw_ver") == 0 && !query_device(i, &attr))
-			length = snprintf(text, size, "%s", attr.fw_ver);
-		else if (sscanf(file, "ports/%u/link_layer%n", &port, &end) == 1 && end)
-			length = snprintf(text, size, "Ethernet");
-	}
-	if (length == 0 || length >= size) {
+	if ((size_t)snprintf(path, sizeof(path), "%s/%s", folder, file) < sizeof(path) &&
+	    is_own_file(found_path(path, &room)))
+		fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t length = fd < 0 ? -1 : read(fd, text, size);
+	if (fd >= 0)
+		close(fd);
+	if (length <= 0 || (size_t)length > size) {
 		errno = ENOENT;
 		return -1;
 	}
+	/* As libibverbs does: no end of line, and a NUL where there is room. */
+	if (text[length - 1] == '\n')
+		text[--length] = 0;
+	else if ((size_t)length < size)
+		text[length] = 0;
 	return length;
 }
 

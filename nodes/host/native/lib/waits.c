@@ -143,9 +143,19 @@ static int count_ready(const struct pollfd *fds, nfds_t count)
 	return ready;
 }
 
+int poll_now(struct pollfd *fds, nfds_t count)
+{
+	int ready;
+
+	do
+		ready = LIBC(poll)(fds, count, 0);
+	while (ready < 0 && errno == EINTR);
+	return ready;
+}
+
 static int look_at_natives(const struct rows *rows, struct pollfd *fds)
 {
-	if (rows->native_count > 0 && LIBC(poll)(rows->natives, rows->native_count, 0) < 0)
+	if (rows->native_count > 0 && poll_now(rows->natives, rows->native_count) < 0)
 		return -1;
 	for (int i = 0; i < rows->native_count; i++)
 		set_ready(fds, rows->native_places[i], rows->natives[i].revents);
