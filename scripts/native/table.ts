@@ -33,11 +33,56 @@ function utility(binary: string, options = "", more: Partial<TableRow> = {}): Ta
   return { binary, packaged: "ibverbs-utils", options: words(options), ...more };
 }
 
+/** UCX over one transport of its own. */
+function ucx(
+  transport: string,
+  test: string,
+  options = "",
+  more: Partial<TableRow> = {},
+): TableRow {
+  return {
+    binary: "ucx_perftest",
+    packaged: "ucx-utils",
+    options: words(`-t ${test} -n 20 -w 2 ${options}`.trim()),
+    client: ["b"],
+    env: { UCX_TLS: `${transport},self`, UCX_NET_DEVICES: "rackmesh0:1" },
+    ...more,
+  };
+}
+
+function fabric(options: string, more: Partial<TableRow> = {}): TableRow {
+  return {
+    binary: "fi_pingpong",
+    packaged: "libfabric-bin",
+    options: words(`-I 20 -S 64 ${options}`),
+    client: ["b"],
+    ...more,
+  };
+}
+
 /** A card that raises no event for completions that are there when a queue is armed. */
 const ARM_NEXT = { rack: "defaults: { queues: { arm: next } }" } as const;
 /** A test by time lasts a second at least: 33 million polls, of which few are requests. */
 const SLOW = { rack: "fabric: { rate: 200Mbps }", hasLeaseAlone: true } as const;
 const BOTH = { client: ["b"] } as const, ONE = { client: ["b"], isOneHost: true } as const;
+
+const UCX_TESTS = [
+  "tag_lat",
+  "tag_bw",
+  "ucp_put_lat",
+  "ucp_put_bw",
+  "ucp_get",
+  "ucp_fadd",
+  "stream_lat",
+  "stream_bw",
+  "ucp_am_lat",
+  "ucp_am_bw",
+] as const;
+/** UCX's transport layer by itself takes all that it is asked for. */
+const UCT = { env: {} } as const;
+const RC_OF_UCT = "-d rackmesh0:1 -x rc_verbs", UD_OF_UCT = "-d rackmesh0:1 -x ud_verbs";
+/** rxm looks for connections each 10 ms, in thousands of polls. */
+const RXM = { env: { FI_OFI_RXM_CM_PROGRESS_INTERVAL: "20" } } as const;
 
 /** The rows of the table: all `ibv_*` utilities, all of perftest's tests of libibverbs. */
 export const ROWS: readonly TableRow[] = [
@@ -93,7 +138,24 @@ export const ROWS: readonly TableRow[] = [
   perftest("ib_write_bw", "-n 60", ONE),
   ...["write", "read", "send"].map((verb) => perftest(`ib_${verb}_lat`, "-n 5 -a")),
   ...["write", "read", "send"].map((verb) => perftest(`ib_${verb}_bw`, "-n 5 -a")),
+  { binary: "ucx_info", packaged: "ucx-utils", options: ["-d"] },
+  ...UCX_TESTS.map((test) => ucx("rc_v", test)),
+  ...["tag_lat", "tag_bw", "stream_bw", "ucp_am_bw"].map((test) => ucx("ud_v", test)),
+  ucx("rc_v", "tag_bw", "-s 1048576"),
+  ...["put_lat", "get", "am_lat", "am_bw"].map((test) => ucx("all", test, RC_OF_UCT, UCT)),
+  ...["am_lat", "am_bw"].map((test) => ucx("all", test, UD_OF_UCT, UCT)),
+  ucx("tcp", "tag_lat", "", { env: { UCX_TLS: "tcp,self", UCX_NET_DEVICES: "eth0" } }),
+  { binary: "fi_info", packaged: "libfabric-bin", options: ["-p", "verbs"] },
+  fabric("-p verbs -e msg"),
+  fabric("-p verbs -e rdm", RXM),
+  fabric("-p verbs -e dgram"),
+  fabric("-p tcp -e msg"),
 ];
+
+/** Its environment and its options. */
+export function wordsOf({ env = {}, options }: TableRow): string[] {
+  return [...Object.entries(env).map(([name, value]) => `${name}=${value}`), ...options];
+}
 
 /** What a row has shown. */
 interface Shown {
@@ -117,7 +179,8 @@ function smallerLease({ packaged }: TableRow): Lease {
 
 /** Runs a row. @param runs how often, with the same lease. */
 export async function show(row: TableRow, runs = RUNS): Promise<Shown> {
-  const { binary, options, ends, client, isOneHost, packaged, rack } = row;
+  const { binary, ends, client, isOneHost, packaged, rack } = row;
+  const options = wordsOf(row);
   const version = versionOf(packaged) ?? "", command = [binary, ...options].join(" ");
   const on = client === undefined || isOneHost ? "one" : "two";
   if (pathOf(binary) === undefined) {
@@ -195,7 +258,7 @@ if (import.meta.main) {
   const option = (name: string) => Deno.args[Deno.args.indexOf(name) + 1] ?? "";
   const only = Deno.args.includes("--only") ? option("--only") : "";
   const runs = Deno.args.includes("--runs") ? Number(option("--runs")) : RUNS;
-  const rows = ROWS.filter(({ binary, options }) => [binary, ...options].join(" ").includes(only));
+  const rows = ROWS.filter((row) => [row.binary, ...wordsOf(row)].join(" ").includes(only));
   const shown: Shown[] = [];
   for (const row of rows) {
     const each = await show(row, runs);
