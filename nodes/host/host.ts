@@ -24,6 +24,7 @@ import type { Machine } from "./cpu/cpu.ts";
 import { type HostBus, NO_DEVICE } from "./cpu/host_bus.ts";
 import { HostCard } from "./host_card.ts";
 import { HostPrograms, type ProgramOptions } from "./host_programs.ts";
+import { HostSight } from "./host_sight.ts";
 import { hostStatistics } from "./host_statistics.ts";
 import { traceWork } from "./host_trace.ts";
 import { IioStacks } from "./memory/iio_stacks.ts";
@@ -81,6 +82,7 @@ export class Host implements Node, Machine<ThreadContext> {
   #out: Outputs | undefined;
   #powered = false;
   readonly #hasNative: boolean;
+  readonly #sight: HostSight;
   #onlyLooked = false;
 
   constructor(name: string, plan: HostPlan, options: HostOptions) {
@@ -118,6 +120,8 @@ export class Host implements Node, Machine<ThreadContext> {
       interrupt: (program, error) => this.#processor.throwInto(program, error, this.now),
       foreign: this.memory.foreign,
       peek: (physical, length) => this.memory.peek(physical, length),
+      physical: (address) => this.map.physical(address),
+      isCached: (physical) => this.memory.isCached(physical),
     };
     this.pages = new PageTable(this.map, this.memory, timing);
     this.paging = new Pager({
@@ -159,6 +163,13 @@ export class Host implements Node, Machine<ThreadContext> {
     );
     this.cards = cards;
     this.iio = new IioStacks(cards.map(({ iio }) => iio));
+    this.#sight = new HostSight({
+      cards,
+      timing,
+      processor: this.#processor,
+      foreign: this.memory.foreign,
+      sharesRegions: plan.shared !== undefined,
+    });
     const [first, ...others] = cards;
     this.memory.onStored = others.length === 0
       ? (from, length) => first!.snoops.stored(from, length)
@@ -268,11 +279,11 @@ export class Host implements Node, Machine<ThreadContext> {
     return this.regions === undefined ? next : Math.min(next, this.regions.nextAt);
   }
 
-  /** In a step: the earliest time at which anything but the running thread itself acts on this host. */
+  /** In a step: the earliest time at which the running thread sees what it has not done itself. */
   #quietUntil(): Time {
-    const { iio, regions, now } = this;
-    const own = Math.min(this.#processor.nextOfOthers, iio.nextAt, iio.nextDurableAt, this.#atsAt);
-    const outside = this.out.quietUntil?.() ?? now;
+    const { regions, now } = this;
+    const own = Math.min(this.#processor.nextOfOthers, this.#sight.nextAt, this.#atsAt);
+    const outside = this.out.quietUntil?.(this.#sight) ?? now;
     return Math.max(now, Math.min(own, regions?.nextAt ?? NEVER, outside));
   }
 

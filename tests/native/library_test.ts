@@ -14,6 +14,7 @@ import { itUnless } from "../support/skipping.ts";
 const SOURCES = "nodes/host/native/lib";
 const FLAGS = ["-std=gnu11", "-O2", "-fPIC", "-Wall", "-Wextra", "-Werror"];
 const CLOCK_PS = 20_000, TSC_PS = 10_000, POLL_PS = 50_000;
+const ASK_ALL = 2 ** 16 + 3;
 const FOREVER = 2n ** 63n - 1n;
 
 /** Undefined where the library can be built here. */
@@ -57,7 +58,13 @@ interface Turn {
   /** Virtual time, with what the program has used. */
   readonly nowPs: number;
 }
-type Reply = Answered<RequestName> & { readonly error?: number; readonly takesPs?: number };
+type Reply = Answered<RequestName> & {
+  readonly error?: number;
+  readonly takesPs?: number;
+  /** The lease's end, and the queues of which the host must be asked within it. */
+  readonly untilPs?: number;
+  readonly ask?: number;
+};
 /** The host ends the program. */
 const KILL = "kill";
 
@@ -108,14 +115,11 @@ describe("the library of native programs", () => {
         process.kill();
         break;
       }
-      const { error = 0, takesPs = 0, ...answered } = served ??
-        (asked === "hello" ? hello(stuckUs) : {});
+      const said: Reply = served ?? (asked === "hello" ? hello(stuckUs) : {});
+      const { error = 0, takesPs = 0, untilPs, ask = ASK_ALL, ...answered } = said;
       nowPs += takesPs;
-      const reply = encodeReply(
-        asked,
-        { error, nowPs, leasePs: nowPs + leasePs, alone: 1 },
-        answered,
-      );
+      const head = { error, nowPs, leasePs: untilPs ?? nowPs + leasePs, alone: 1, ask };
+      const reply = encodeReply(asked, head, answered);
       bytes = process.main.resume(reply);
     }
     const text = (stream: "stdout" | "stderr") => new TextDecoder().decode(process.output(stream));
@@ -442,21 +446,39 @@ describe("the library of native programs", () => {
       clock_gettime(CLOCK_MONOTONIC, &now);
       printf("%d %d %lx %ld\\n", polls, found, wc[0].wr_id, now.tv_nsec);
     }`;
+    const COMES = 6_000_000;
     let handles = 0;
-    const serve = ({ request, name, nowPs }: Turn): Reply | undefined => {
-      if (name === "create_cq") return { words: { handle: 1 + handles++ % 2, cqe: 8 } };
-      if (name !== "poll_cq") return undefined;
-      const isThere = request.args("poll_cq").cq === 2 && nowPs + POLL_PS >= 6_000_000;
-      return {
-        takesPs: POLL_PS,
-        rows: isThere ? [{ wr_id: 0xfedcba9876543210n, status: 0 }] : [],
+    /** The second queue has an entry at that time, which one is lost of those that poll before it. */
+    const serve =
+      (what: "none" | "both" | "first") => ({ request, name, nowPs }: Turn): Reply | undefined => {
+        if (name === "create_cq") {
+          const place = handles++ % 2;
+          return { words: { handle: 1 + place, cqe: 8, bit: 1 + place } };
+        }
+        if (name !== "poll_cq") return undefined;
+        const isThere = request.args("poll_cq").cq === 2 && nowPs >= COMES;
+        const isSoon = nowPs + POLL_PS >= COMES;
+        return {
+          takesPs: POLL_PS,
+          rows: isThere ? [{ wr_id: 0xfedcba9876543210n, status: 0 }] : [],
+          ...(what !== "none" && {
+            untilPs: isSoon ? 2 * COMES : COMES,
+            ask: 2 ** 16 + (isSoon || what === "first" ? 2 : 0),
+          }),
+        };
       };
-    };
-    const without = run(code, { serve, lease: false });
+    const without = run(code, { serve: serve("none"), lease: false });
     assert.match(without.stdout, /^\d+ 1 fedcba9876543210 \d+\n$/);
-    // A lease that ends where the completion comes, whenever it is asked for.
-    const leased = run(code, { serve, leasePs: 0 });
-    assert.equal(leased.stdout, without.stdout);
+    const polls = (what: Parameters<typeof serve>[0]) => {
+      const { stdout, requests } = run(code, { serve: serve(what) });
+      assert.equal(stdout, without.stdout, what);
+      return requests.filter((name) => name === "poll_cq").length;
+    };
+    // Before the lease's end and behind it, and each poll of a queue of which the host must be asked.
+    const each = polls("none");
+    assert.ok(each > 100);
+    assert.ok(polls("both") <= 4);
+    assert.equal(polls("first"), each / 2 + 1);
   });
 });
 

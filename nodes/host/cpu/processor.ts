@@ -186,6 +186,11 @@ export class Processor {
     return Math.min(this.#planned.first?.at ?? NEVER, this.#agenda.nextBut(this.#running));
   }
 
+  /** Whether polls of a thread are being passed over. */
+  get hasSpins(): boolean {
+    return this.#spinning.size > 0;
+  }
+
   /** Whether the thread whose turn it is has its core for itself. */
   get isAlone(): boolean {
     const running = this.#running;

@@ -79,6 +79,10 @@ export interface Outside {
   readonly foreign: ForeignPages;
   /** The newest bytes at a physical address; without cost and effect. */
   peek(physical: number, length: number): Uint8Array;
+  /** @throws AddressFault where no memory is mapped. */
+  physical(address: number): number;
+  /** Whether a load there hits the cache. */
+  isCached(physical: number): boolean;
 }
 
 /** A program's view of its core. All addresses are virtual; costs are charged to this core. */

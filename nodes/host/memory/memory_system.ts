@@ -218,6 +218,10 @@ export class MemorySystem {
     if (slot >= 0) this.llc.remove(slot);
   }
 
+  isCached(address: number): boolean {
+    return this.llc.find(this.physical.lineOf(address)) >= 0;
+  }
+
   /** When the iMC has room for the range: not later than now if there is. */
   freeAt(address: number, length: number): Time {
     const lines = Math.floor((address + length - 1) / LINE_BYTES) -

@@ -513,7 +513,9 @@ export const CONTROL: Handlers<
       flags,
       ...(channel === undefined ? { interrupts: false } : { channel }),
     });
-    return failed(cq) ? cq : { words: { handle: objects.handle(cq), cqe: usable(cq, cqe) } };
+    if (failed(cq)) return cq;
+    const words = { handle: objects.handle(cq), cqe: usable(cq, cqe), bit: objects.polls.add(cq) };
+    return { words };
   },
 
   *resize_cq({ cq: handle, cqe }, objects) {
@@ -527,8 +529,10 @@ export const CONTROL: Handlers<
     const cq = objects.get<Cq>(handle, "completion queue");
     if (failed(cq)) return cq;
     const wrong = yield* objects.device.verbs.destroyCq(cq);
-    if (wrong === undefined) objects.forget(cq);
-    return done(wrong);
+    if (wrong !== undefined) return wrong;
+    objects.forget(cq);
+    objects.polls.remove(cq);
+    return {};
   },
 
   *create_qp(args, objects) {

@@ -11,6 +11,7 @@ import type { ProgramContext, ProgramCpu } from "../program_context.ts";
 import { verbError } from "../verbs/errors.ts";
 import type { CompChannel, VerbError } from "../verbs/objects.ts";
 import type { ErrnoName } from "./numbers.ts";
+import { LocalPolls } from "./local_polls.ts";
 import type { NativeProcess } from "./port.ts";
 import { RdmaCm } from "./rdma_cm.ts";
 import { Sockets } from "./sockets.ts";
@@ -48,6 +49,7 @@ export class NativeObjects implements ForeignMemory {
   readonly sockets: Sockets;
   readonly cm: RdmaCm;
   readonly threads: Threads;
+  readonly polls: LocalPolls;
   readonly process: NativeProcess;
   readonly outside: Outside;
   readonly options: ProgramContext["options"];
@@ -75,6 +77,7 @@ export class NativeObjects implements ForeignMemory {
     });
     this.process = process;
     this.outside = cpu.outside!;
+    this.polls = new LocalPolls(this.outside);
     this.options = options;
     this.#signal = `native-written:${cpu.program}`;
   }

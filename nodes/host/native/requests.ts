@@ -24,8 +24,10 @@ export const MESSAGES = { reply: 0, read: 1, write: 2, kill: 3 } as const;
  * `leasePs`: until then nothing changes that the thread could see, so the library reads the clock
  * and polls empty queues itself; NEVER (2^63 - 1) where only the thread's own requests change it.
  * `alone`: no other thread is on its core, so none has a turn between its clock reads.
+ * `ask`: bits of the completion queues (see `create_cq`) of which the host must be asked; the others are
+ * empty until the lease ends, and a poll of them takes `pollPs`.
  */
-export const REPLY = ["error", "nowPs", "leasePs", "alone"] as const;
+export const REPLY = ["error", "nowPs", "leasePs", "alone", "ask"] as const;
 
 export interface RequestRow {
   readonly args: readonly string[];
@@ -268,9 +270,10 @@ export const REQUESTS = {
   /** `wait` 0: EAGAIN where there is none. */
   get_cq_event: { args: ["channel", "wait"], answer: ["cq"] },
   ack_cq_events: { args: ["cq", "count"] },
+  /** `bit`: of the queue in replies. */
   create_cq: {
     args: ["device", "cqe", "channel", "vector", "wc_flags", "flags"],
-    answer: ["handle", "cqe"],
+    answer: ["handle", "cqe", "bit"],
   },
   resize_cq: { args: ["cq", "cqe"], answer: ["cqe"] },
   req_notify_cq: { args: ["cq", "solicited_only"] },

@@ -29,7 +29,7 @@ import { FILE_BYTES, type NativePort, type NativeProcess } from "./port.ts";
 import type { RequestName } from "./requests.ts";
 import { SOCKETS } from "./socket_requests.ts";
 import { Cancelled, FUTEX_PS, ProcessEnded, THREAD_PS } from "./threads.ts";
-import { type Answered, encodeReply, Request, timeOf } from "./words.ts";
+import { type Answered, encodeReply, type ReplyHead, Request, timeOf } from "./words.ts";
 
 /** The numbers that programs see as their process's, in the order of their start on a host. */
 const FIRST_PID = 4001;
@@ -122,11 +122,8 @@ class Serving {
     const { cpu } = this.#context, { threads } = this.objects;
     const name = `thread-${number}`;
     const serve = this.#serve.bind(this), process = this.#process;
+    const begin = () => encodeReply("thread_create", this.#head());
     threads.add(number, `${cpu.program}/${name}`);
-    const begin = () => {
-      const leasePs = cpu.outside!.quietUntil();
-      return encodeReply("thread_create", { error: 0, nowPs: cpu.now, leasePs, alone: 0 });
-    };
     cpu.spawn(name, function* () {
       cpu.outside!.acted();
       try {
@@ -156,6 +153,13 @@ class Serving {
     this.#lines.stderr.take(this.#process.output("stderr", stderr));
   }
 
+  /** The begin of a reply that is sent now. */
+  #head(error = 0): ReplyHead {
+    const { cpu } = this.#context, { quietUntil, isAlone } = cpu.outside!;
+    const ask = this.objects.polls.ask(), alone = isAlone() ? 1 : 0;
+    return { error, nowPs: cpu.now, leasePs: quietUntil(), alone, ask };
+  }
+
   *#answer(request: Request, thread: number): Steps<Uint8Array<ArrayBuffer>> {
     const { cpu } = this.#context, { name } = request;
     if (name === undefined) {
@@ -169,17 +173,13 @@ class Serving {
     const isError = "errno" in answered;
     if (isError) this.#note(name, answered);
     if (isLook && (isError || (answered.rows?.length ?? 0) > 0)) this.#acts(request);
-    const quietUntil = name === "poll_cq" ? cpu.outside!.quietUntil() : NEVER;
     yield* cpu.settle();
-    const head = {
-      error: isError ? ERRNO[answered.errno] : 0,
-      nowPs: cpu.now,
-      // An entry that was written while an empty queue was polled is missed by no local poll.
-      leasePs: quietUntil <= cpu.now ? cpu.now : cpu.outside!.quietUntil(),
-      alone: cpu.outside!.isAlone() ? 1 : 0,
-    };
-    const bad = isError && "bad" in answered ? { words: { bad: answered.bad as number } } : {};
-    return encodeReply(name, head, (isError ? bad : answered) as Answered<RequestName>);
+    const head = this.#head(isError ? ERRNO[answered.errno] : 0);
+    if (isError) {
+      const bad = "bad" in answered ? { words: { bad: answered.bad as number } } : {};
+      return encodeReply(name, head, bad as Answered<RequestName>);
+    }
+    return encodeReply(name, head, answered);
   }
 
   *#handle(

@@ -138,6 +138,7 @@ export interface ReplyHead {
   readonly leasePs: number;
   /** 0 or 1. */
   readonly alone: number;
+  readonly ask: number;
 }
 
 /** A time that a message has, where {@link WORD_NEVER} stands for NEVER. */

@@ -72,6 +72,7 @@ export interface Answer {
   readonly nowPs: number;
   readonly leasePs: bigint;
   readonly alone: number;
+  readonly ask: number;
   readonly words: Readonly<Record<string, bigint>>;
   readonly rows: readonly Readonly<Record<string, bigint>>[];
   readonly bytes: Uint8Array;
@@ -100,6 +101,7 @@ export function decodeReply(name: RequestName, reply: Uint8Array, rows?: number)
     nowPs: Number(head["nowPs"]),
     leasePs: head["leasePs"]!,
     alone: Number(head["alone"]),
+    ask: Number(head["ask"]),
     words,
     rows: found,
     bytes: reply.slice(at),

@@ -44,7 +44,8 @@ export function refuseCq(device: Device, cq: Cq): VerbError | undefined {
   return verbError("EINVAL", `Completion queue ${cq.cqn} is gone already`);
 }
 
-function nextEntry(cq: Cq): number {
+/** The address of the entry that a poll looks at. */
+export function nextEntry(cq: Cq): number {
   return cq.address + (cq.place.taken % cq.entries) * CQE_BYTES;
 }
 

@@ -242,22 +242,21 @@ static struct thread *read_reply(void)
 }
 
 /* The thread runs on: what its reply says of time holds. */
-static void take_turn(bool polls)
+static void take_turn(void)
 {
 	const uint64_t *reply = (uint64_t *)this_thread->reply;
 
-	if (!polls || reply[REPLY_nowPs] >= native.lease_ps)
-		native.epoch++;
 	native.now_ps = reply[REPLY_nowPs];
 	native.lease_ps = native.lease ? reply[REPLY_leasePs] : 0;
 	native.alone = reply[REPLY_alone];
+	native.ask = reply[REPLY_ask];
 	native.used_ps = 0;
 	turns++;
 	in_request = false;
 	spin_wake();
 }
 
-static bool write_request(void)
+static void write_request(void)
 {
 	uint64_t *head = (uint64_t *)out.at;
 	bool polls = head[HEAD_request] == REQUEST_poll_cq || head[HEAD_request] == REQUEST_clock;
@@ -271,7 +270,6 @@ static bool write_request(void)
 	head[HEAD_stdout] = output_bytes[0];
 	head[HEAD_stderr] = output_bytes[1];
 	write_whole(out.at, out.length);
-	return polls;
 }
 
 int request_send(void)
@@ -281,14 +279,14 @@ int request_send(void)
 		return ENODEV;
 	}
 	int saved = errno;
-	bool polls = write_request();
+	write_request();
 	/* The thread that has asked last reads: the host answers one at a time, and that one runs. */
 	struct thread *next = read_reply();
 	if (next != this_thread) {
 		thread_hand_over(next);
 		thread_await_turn();
 	}
-	take_turn(polls);
+	take_turn();
 	errno = saved;
 	int error = ((uint64_t *)this_thread->reply)[REPLY_error];
 	thread_answered(error);
@@ -303,13 +301,13 @@ bool request_send_last(void)
 		thread_hand_over(next);
 		return false;
 	}
-	take_turn(false);
+	take_turn();
 	return true;
 }
 
 void request_begun(void)
 {
-	take_turn(false);
+	take_turn();
 }
 
 const uint64_t *answer(void)

@@ -114,20 +114,15 @@ static int post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv
 	return post_recv_to(REQUEST_post_srq_recv, srq->handle, wr, bad);
 }
 
-/*
- * Completions into answer(): their number, or less than 0. A queue that a poll has emptied stays
- * empty until the lease ends or another request, and then a poll of it is no request.
- */
+/* Completions into answer(): their number, or less than 0. No request where the queue is known to be empty. */
 static int poll(struct cq *cq, int most)
 {
-	if (cq->empty == native.epoch && native.local_polls && use_locally(native.poll_ps))
+	if (!(native.ask & cq->bit) && native.local_polls && use_locally(native.poll_ps))
 		return 0;
 	int error = ASK(poll_cq, [ARG_poll_cq_cq] = cq->ex.handle, [ARG_poll_cq_most] = most);
 	if (error)
 		return -failed(error);
-	int found = answer_bytes() / (ANSWER_ROW_poll_cq_WORDS * sizeof(uint64_t));
-	cq->empty = found < most ? native.epoch : UINT64_MAX;
-	return found;
+	return answer_bytes() / (ANSWER_ROW_poll_cq_WORDS * sizeof(uint64_t));
 }
 
 static uint32_t immediate_of(const uint64_t *row)
@@ -215,7 +210,6 @@ void post_init_cq(struct cq *cq)
 {
 	struct ibv_cq_ex *ex = &cq->ex;
 
-	cq->empty = UINT64_MAX;
 	ex->start_poll = start_poll;
 	ex->next_poll = next_poll;
 	ex->end_poll = end_poll;

@@ -43,14 +43,10 @@ struct native {
 	uint64_t now_ps;       /* of the last reply */
 	uint64_t lease_ps;     /* of the last reply; 0 where local answers are off */
 	bool alone;            /* as of the last reply: its core is its own */
+	uint64_t ask;          /* as of the last reply: bits of queues whose polls are requests */
 	uint64_t used_ps;      /* by local answers since then */
 	uint64_t alarm_ps;     /* SIGALRM is due; NEVER */
 	int alarm_count;       /* alarms that were raised: a wait that saw one ends with EINTR */
-	/*
-	 * What a request saw stays true while this number stands: it changes with each request but for
-	 * polls and clock reads that were over before the lease before them was.
-	 */
-	uint64_t epoch;
 };
 extern struct native native __attribute__((visibility("hidden")));
 

@@ -671,6 +671,7 @@ static struct ibv_cq_ex *create_cq_ex(struct ibv_context *context, struct ibv_cq
 	cq->ex.cq_context = attr->cq_context;
 	cq->ex.handle = GOT(create_cq, handle);
 	cq->ex.cqe = GOT(create_cq, cqe);
+	cq->bit = GOT(create_cq, bit);
 	pthread_mutex_init(&cq->ex.mutex, NULL);
 	pthread_cond_init(&cq->ex.cond, NULL);
 	post_init_cq(cq);
