@@ -319,6 +319,10 @@ export class Host implements Node, Machine<ThreadContext> {
     return this.#processor.payer;
   }
 
+  handledAt(vector: number, since: Time): Time {
+    return this.#processor.handledAt(vector, since);
+  }
+
   signal(name: string): void {
     this.#processor.signal(name, this.now);
   }

@@ -71,6 +71,8 @@ export interface Machine<Context> {
   /** Regions that this host shares with others; absent without one. */
   readonly regions: SharedRegions | undefined;
   signal(name: string): void;
+  /** See {@link Cpu.handledAt}. */
+  handledAt(vector: number, since: Time): Time;
   /** @param thread its name after the program's, and the program's plan. */
   spawn(
     thread: { readonly name: string; readonly plan: ProgramPlan; readonly isKernel?: true },
@@ -472,6 +474,10 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
 
   *waitInterrupt(vector: number, deadline: Time): Steps<"raised" | "timeout"> {
     return (yield* this.#wait([{ kind: "interrupt", vector }], deadline)) ? "raised" : "timeout";
+  }
+
+  handledAt(vector: number, since: Time): Time {
+    return this.#machine.handledAt(vector, since);
   }
 
   *waitSignal(name: string, deadline: Time): Steps<"signaled" | "timeout"> {

@@ -133,6 +133,8 @@ class Task implements Turn {
   }
 }
 
+/** Of a vector: interrupts whose events no program has taken are few. */
+const RAISES_KEPT = 16;
 const RESUMES_AT_ONCE_MAX = 100_000;
 const NO_TASKS: readonly Task[] = [];
 
@@ -152,6 +154,8 @@ export class Processor {
   #running: Task | undefined;
   readonly #plan: ProcessorPlan;
   readonly #latched = new Set<number>();
+  /** By vector: when it was raised, the last times. */
+  readonly #raised = new Map<number, Time[]>();
   readonly #agenda: Agenda<Task>;
   /** Threads that have begun or are due: there may be tens of thousands. */
   readonly #tasks = new Set<Task>();
@@ -277,6 +281,9 @@ export class Processor {
   /** MSI-X: wakes waiting programs; else the vector is latched. */
   raise(vector: number, now: Time): void {
     this.interrupts++;
+    const raised = this.#raised.get(vector);
+    if (raised === undefined) this.#raised.set(vector, [now]);
+    else if (raised.push(now) > RAISES_KEPT) raised.shift();
     const waiting = [...this.#byVector.get(vector) ?? []].sort(inOrder);
     for (const task of waiting) {
       task.core.cpuPs += this.#plan.interruptPs;
@@ -286,6 +293,12 @@ export class Processor {
       this.#end(task, now, this.#plan.interruptPs);
     }
     if (waiting.length === 0) this.#latched.add(vector);
+  }
+
+  /** See {@link Cpu.handledAt}. */
+  handledAt(vector: number, since: Time): Time {
+    const at = this.#raised.get(vector)?.find((at) => at >= since);
+    return at === undefined ? NEVER : at + this.#plan.interruptPs;
   }
 
   signal(name: string, now: Time): void {

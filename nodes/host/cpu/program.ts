@@ -180,6 +180,10 @@ export interface Cpu {
   waitMemory(address: number, length: number, deadline: Time): Steps<"changed" | "timeout">;
   /** Waits until MSI-X `vector` is raised (the core is idle meanwhile). */
   waitInterrupt(vector: number, deadline: Time): Steps<"raised" | "timeout">;
+  // When the handler has run of the first interrupt of a vector that was raised at `since` or later;
+  // NEVER: there is none.
+  /** @ignore */
+  handledAt?(vector: number, since: Time): Time;
   /** Waits until another program signals `name`. Not latched: check the condition, then wait. */
   waitSignal(name: string, deadline: Time): Steps<"signaled" | "timeout">;
   /** Wakes the programs of this host that wait for `name` now. */

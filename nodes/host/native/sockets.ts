@@ -23,7 +23,7 @@ import {
 import { type Cpu, SIGNALS, type Source, type Steps } from "../cpu/program.ts";
 import type { OpenDevice } from "../open_device.ts";
 import type { ProgramCpu, ThreadContext } from "../program_context.ts";
-import { channelHasEvent, channelSources } from "../verbs/comp_channel.ts";
+import { channelEventAt, channelSources } from "../verbs/comp_channel.ts";
 import { failed } from "../verbs/device.ts";
 import type { CompChannel, Device } from "../verbs/objects.ts";
 import {
@@ -386,7 +386,11 @@ export class Sockets {
       const ready = rows.map((row) => this.#ready(row));
       if (timeoutPs === 0 || ready.some((bits) => bits !== 0)) return ready;
       if (cpu.now >= deadline) return ready;
-      yield* cpu.waitAny(sources, deadline);
+      // An event whose interrupt has come without a waiter wakes nobody.
+      const channels = rows.flatMap(({ kind, handle }) =>
+        kind === "channel" ? this.#objects.channel(handle) ?? [] : []
+      );
+      yield* cpu.waitAny(sources, Math.min(deadline, ...channels.map(channelEventAt)));
     }
   }
 
@@ -476,7 +480,7 @@ export class Sockets {
         return readable(this.#objects.cm?.hasEvent(handle)) & wanted;
       case "channel": {
         const channel = this.#objects.channel(handle);
-        return readable(channel && channelHasEvent(channel)) & wanted;
+        return readable(channel && channelEventAt(channel) <= this.#cpu.now) & wanted;
       }
     }
   }
