@@ -4,6 +4,8 @@
  */
 import assert from "node:assert/strict";
 import { afterAll, beforeAll, describe } from "@std/testing/bdd";
+import { isThere } from "../../console/base/files.ts";
+import { sandboxHere } from "../../console/rack/native/sandbox.ts";
 import { createNativePort } from "../../nodes/native_process.ts";
 import { requestsHeader } from "../../nodes/host/native/header.ts";
 import type { NativeProcess } from "../../nodes/host/native/port.ts";
@@ -67,6 +69,36 @@ type Reply = Answered<RequestName> & {
 };
 /** The host ends the program. */
 const KILL = "kill";
+
+const pause = () => new Promise((resolve) => setTimeout(resolve, 20));
+
+/** A module that starts a program and lets it run, without a limit of time: the host is in its turn. */
+function hostOf(
+  { library, directory, name, file, bwrap }: {
+    readonly library: string;
+    readonly directory: string;
+    readonly name: string;
+    readonly file: string;
+    readonly bwrap: string;
+  },
+): string {
+  const at = (module: string) =>
+    JSON.stringify(new URL(`../../nodes/${module}`, import.meta.url).href);
+  const { words, bytes } = hello(600_000_000);
+  return `
+    const { createNativePort } = await import(${at("native_process.ts")});
+    const { sandboxWords } = await import(${at("native_sandbox.ts")});
+    const { encodeReply } = await import(${at("host/native/words.ts")});
+    const bwrap = ${JSON.stringify(bwrap)};
+    const { main } = createNativePort({
+      library: ${JSON.stringify(library)},
+      directory: ${JSON.stringify(directory)},
+      ...(bwrap !== "none" && { wrap: (folder) => sandboxWords({ bwrap, hidden: [], folder }) }),
+    }).start(${JSON.stringify({ name, file, argv: [name], env: {} })});
+    const head = { error: 0, nowPs: 0, leasePs: Infinity, alone: 1, ask: 0 };
+    const answered = { words: ${JSON.stringify(words)}, bytes: new Uint8Array([${bytes}]) };
+    main.resume(encodeReply("hello", head, answered));`;
+}
 
 const reason = missing();
 const it = itUnless(reason, "nodes/host/native/lib");
@@ -411,26 +443,38 @@ describe("the library of native programs", () => {
     assert.equal(handled.stdout, "caught\n");
   });
 
-  it("leaves no process behind a host's process that dies", async () => {
-    const file = `${folder}/endless`;
-    Deno.writeTextFileSync(`${file}.c`, `${HEAD}int main(void) { for (;;) time(NULL); }`);
-    compile("-w", "-o", file, `${file}.c`);
-    const directory = `${folder}/orphans`,
-      module = new URL("../../nodes/native_process.ts", import.meta.url);
-    const start = { name: "endless", file, argv: ["endless"], env: {} };
-    const code = `const { createNativePort } = await import(${JSON.stringify(module.href)});
-      createNativePort(${JSON.stringify({ library, directory })}).start(${JSON.stringify(start)});
-      Deno.kill(Deno.pid, "SIGKILL");`;
-    new Deno.Command(Deno.execPath(), { args: ["eval", code] }).outputSync();
-    const left = () =>
-      [...Deno.readDirSync("/proc")].filter(({ name }) => {
-        try {
-          return Deno.readTextFileSync(`/proc/${name}/cmdline`).includes(file);
-        } catch {
-          return false; // it is no process, or it has just ended
-        }
-      });
-    while (left().length > 0) await new Promise((resolve) => setTimeout(resolve, 20));
+  it("leaves no process behind a host's process that dies in a turn, whatever the program does in it", async () => {
+    const sandbox = await sandboxHere();
+    const ways = ["none", ...("bwrap" in sandbox ? [sandbox.bwrap] : [])];
+    const loops = { clocks: "time(NULL)", stores: "n++", sleep: "syscall(SYS_pause)" };
+    for (const [name, loop] of Object.entries(loops)) {
+      const file = `${folder}/endless-${name}`;
+      Deno.writeTextFileSync(
+        `${file}.c`,
+        `${HEAD}#include <sys/syscall.h>
+        volatile long n; int main(void) { puts("runs"); for (;;) ${loop}; }`,
+      );
+      compile("-w", "-o", file, `${file}.c`);
+      for (const bwrap of ways) {
+        const directory = `${folder}/orphans${bwrap === "none" ? "" : "-sandboxed"}`;
+        const host = new Deno.Command(Deno.execPath(), {
+          args: ["eval", hostOf({ library, directory, name, file, bwrap })],
+        }).spawn();
+        const stdout = `${directory}/${name}/stdout`;
+        while (!isThere(stdout) || Deno.readTextFileSync(stdout) === "") await pause();
+        host.kill("SIGKILL");
+        await host.status;
+        const left = () =>
+          [...Deno.readDirSync("/proc")].filter(({ name }) => {
+            try {
+              return Deno.readTextFileSync(`/proc/${name}/cmdline`).includes(file);
+            } catch {
+              return false; // it is no process, or it has just ended
+            }
+          });
+        while (left().length > 0) await pause();
+      }
+    }
   });
 
   it("polls an empty queue within the lease at the same instants as the host", () => {
