@@ -1,8 +1,8 @@
 /**
  * `deno task native-table`: runs programs of Debian on an emulated rack, each of them three times and
  * once more with a smaller lease, and compares output, ends and digests. `--write` puts the table into
- * `scripts/scenarios/NATIVE.md`, `--only WORDS` runs rows that have them, `--runs 1` runs each once with
- * a lease. Exit code 1 where a row differs from itself, or ends otherwise than it should.
+ * `scripts/scenarios/NATIVE.md`, `--only WORDS` runs rows that have them (the page keeps the others as they
+ * are), `--runs 1` runs each once with a lease. Exit code 1 where a row differs from itself, or ends otherwise than it should.
  */
 import { projectFile } from "../../console/base/paths.ts";
 import { PS_PER_MS } from "../../fabric/base/time.ts";
@@ -98,6 +98,7 @@ export const ROWS: readonly TableRow[] = [
 
 /** What a row has shown. */
 interface Shown {
+  readonly row: TableRow;
   readonly cells: readonly string[];
   /** What differs, and how it has ended where it should not. */
   readonly wrong: readonly string[];
@@ -118,15 +119,11 @@ function smallerLease({ packaged }: TableRow): Lease {
 
 /** Runs a row. @param runs how often, with the same lease. */
 export async function show(row: TableRow, runs = RUNS): Promise<Shown> {
-  const { binary, options, ends, client, isOneHost, packaged, rack } = row;
+  const { binary, options, ends, client, packaged } = row;
   const version = versionOf(packaged) ?? "", command = [binary, ...options].join(" ");
-  const on = client === undefined || isOneHost ? "one" : "two";
+  const [, given, on] = keyOf(row);
   if (pathOf(binary) === undefined) {
-    return {
-      cells: [binary, version, options.join(" "), on, "not installed"],
-      wrong: [],
-      isGood: false,
-    };
+    return { row, cells: [binary, version, given, on, "not installed"], wrong: [], isGood: false };
   }
   const text = scenarioOf(row);
   const endless = ends?.codes.length === 0 ? { untilPs: ENDLESS_MS * PS_PER_MS } : {};
@@ -146,7 +143,7 @@ export async function show(row: TableRow, runs = RUNS): Promise<Shown> {
   const cells = [
     binary,
     version,
-    options.join(" ") + (rack === undefined ? "" : `; ${rack}`),
+    given,
     on,
     ends ? `${codes}: ${ends.why}` : codes,
     (first.endPs / PS_PER_MS).toFixed(3),
@@ -162,7 +159,13 @@ export async function show(row: TableRow, runs = RUNS): Promise<Shown> {
       wrong.push(...lines.slice(-4).map((line) => `  ${host}: ${line}`));
     }
   }
-  return { cells, wrong, isGood: isExpected && differences.length === 0 };
+  return { row, cells, wrong, isGood: isExpected && differences.length === 0 };
+}
+
+/** The cells that name a row: program, options, hosts. */
+function keyOf({ binary, options, rack, client, isOneHost }: TableRow) {
+  const given = options.join(" ") + (rack === undefined ? "" : `; ${rack}`);
+  return [binary, given, client === undefined || isOneHost ? "one" : "two"] as const;
 }
 
 const HEAD = [
@@ -192,6 +195,27 @@ function tableOf(rows: readonly (readonly string[])[]): string {
   return [head, lineOf(widths.map((width) => "-".repeat(width))), ...others].join("\n");
 }
 
+/** Puts rows into the page's table, which keeps the cells of all others. */
+function write(shown: readonly Shown[]): void {
+  const page = projectFile(PAGE), text = Deno.readTextFileSync(page);
+  const [before, rest] = text.split(BEGIN), [old, after] = rest?.split(END) ?? [];
+  if (old === undefined || after === undefined) {
+    throw new Error(`Cannot find the table's place in ${PAGE}`);
+  }
+  const known = new Map(
+    old.trim().split("\n").slice(2).map((line) => {
+      const cells = line.split("|").slice(1, -1).map((cell) => cell.trim());
+      return [`${[cells[0], cells[2], cells[3]]}`, cells];
+    }),
+  );
+  for (const { row, cells } of shown) known.set(`${keyOf(row)}`, [...cells]);
+  const rows = ROWS.flatMap((row) => {
+    const cells = known.get(`${keyOf(row)}`);
+    return cells === undefined ? [] : [cells];
+  });
+  Deno.writeTextFileSync(page, `${before}${BEGIN}\n${tableOf(rows)}\n${END}${after}`);
+}
+
 if (import.meta.main) {
   const option = (name: string) => Deno.args[Deno.args.indexOf(name) + 1] ?? "";
   const only = Deno.args.includes("--only") ? option("--only") : "";
@@ -204,13 +228,7 @@ if (import.meta.main) {
     console.error(`${each.isGood ? "ok  " : "FAIL"} ${each.cells.join(" | ")}`);
     shown.push(each);
   }
-  const table = tableOf(shown.map(({ cells }) => cells));
-  console.log(table);
-  if (Deno.args.includes("--write")) {
-    const page = projectFile(PAGE), text = Deno.readTextFileSync(page);
-    const [before, rest] = text.split(BEGIN), after = rest?.split(END)[1];
-    if (after === undefined) throw new Error(`Cannot find the table's place in ${PAGE}`);
-    Deno.writeTextFileSync(page, `${before}${BEGIN}\n${table}\n${END}${after}`);
-  }
+  console.log(tableOf(shown.map(({ cells }) => cells)));
+  if (Deno.args.includes("--write")) write(shown);
   if (shown.some(({ isGood }) => !isGood)) Deno.exit(1);
 }
