@@ -11,7 +11,7 @@ import { cableEndsByNode, crossings, nodeIndexes } from "../rack/plan/cabling.ts
 import { Distances } from "../rack/plan/distances.ts";
 import type { RackPlan } from "../rack/plan/plan.ts";
 import type { Deadlines } from "../base/deadlines.ts";
-import { type Event, type EventQueue } from "./event_queue.ts";
+import type { Event, EventQueue } from "./event_queue.ts";
 import type { Sight } from "../node.ts";
 
 /**

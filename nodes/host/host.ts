@@ -83,6 +83,7 @@ export class Host implements Node, Machine<ThreadContext> {
   #powered = false;
   readonly #hasNative: boolean;
   readonly #sight: HostSight;
+  readonly #sightOfWrites: HostSight;
   #onlyLooked = false;
 
   constructor(name: string, plan: HostPlan, options: HostOptions) {
@@ -114,7 +115,7 @@ export class Host implements Node, Machine<ThreadContext> {
       if (kind === "contiguous") this.iommu?.unmap(buffer.pages, card);
     };
     this.outside = {
-      quietUntil: () => this.#quietUntil(),
+      quietUntil: (of) => this.#quietUntil(of === "reads" ? this.#sight : this.#sightOfWrites),
       isAlone: () => this.#processor.isAlone,
       acted: () => this.#processor.acted = true,
       interrupt: (program, error) => this.#processor.throwInto(program, error, this.now),
@@ -163,13 +164,15 @@ export class Host implements Node, Machine<ThreadContext> {
     );
     this.cards = cards;
     this.iio = new IioStacks(cards.map(({ iio }) => iio));
-    this.#sight = new HostSight({
+    const sight = {
       cards,
       timing,
       processor: this.#processor,
       foreign: this.memory.foreign,
       sharesRegions: plan.shared !== undefined,
-    });
+    };
+    this.#sight = new HostSight(sight);
+    this.#sightOfWrites = new HostSight({ ...sight, seesReads: false });
     const [first, ...others] = cards;
     this.memory.onStored = others.length === 0
       ? (from, length) => first!.snoops.stored(from, length)
@@ -280,10 +283,10 @@ export class Host implements Node, Machine<ThreadContext> {
   }
 
   /** In a step: the earliest time at which the running thread sees what it has not done itself. */
-  #quietUntil(): Time {
+  #quietUntil(sight: HostSight): Time {
     const { regions, now } = this;
-    const own = Math.min(this.#processor.nextOfOthers, this.#sight.nextAt, this.#atsAt);
-    const outside = this.out.quietUntil?.(this.#sight) ?? now;
+    const own = Math.min(this.#processor.nextOfOthers, sight.nextAt, this.#atsAt);
+    const outside = this.out.quietUntil?.(sight) ?? now;
     return Math.max(now, Math.min(own, regions?.nextAt ?? NEVER, outside));
   }
 

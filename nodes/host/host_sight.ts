@@ -17,6 +17,8 @@ export interface SightParts {
   readonly foreign: ForeignPages;
   /** Its regions that hosts share: each message may end an access of a core. */
   readonly sharesRegions: boolean;
+  /** False: the thread leaves the memory alone that the card may read. */
+  readonly seesReads?: false;
 }
 
 export class HostSight implements Sight {
@@ -35,20 +37,17 @@ export class HostSight implements Sight {
 
   /** When the card takes the bytes of a read of a process's memory, or next writes any. */
   get nextAt(): Time {
-    const { cards, foreign } = this.#parts;
+    const { cards } = this.#parts;
     let at = NEVER;
     for (const { iio } of cards) {
-      at = Math.min(
-        at,
-        iio.nextDurableAt,
-        iio.nextReadOf((from, length) => foreign.in(from, length)),
-      );
+      const readAt = iio.nextReadOf((from, length) => this.#sees(from, length));
+      at = Math.min(at, iio.nextDurableAt, readAt);
     }
     return at;
   }
 
   seenAfter(message: Message): Time {
-    const { cards, timing, processor, foreign, sharesRegions } = this.#parts;
+    const { cards, timing, processor, sharesRegions } = this.#parts;
     // What arrives ends the polls of others that are passed over; and the coherent bus has other rules.
     const isPlain = !sharesRegions && cards.every(({ agent }) => agent === undefined);
     if (!isPlain || processor.hasSpins) return 0;
@@ -56,11 +55,17 @@ export class HostSight implements Sight {
       case "memory-write":
         return cards[0]!.iio.leastPs(message);
       case "memory-read":
-        return foreign.in(message.address, message.length) ? 0 : NEVER;
+        return this.#sees(message.address, message.length) ? 0 : NEVER;
       case "interrupt":
         return timing.interruptPs;
       default:
         return 0;
     }
+  }
+
+  /** Whether a read there is of a process's memory. */
+  #sees(from: number, length: number): boolean {
+    const { foreign, seesReads } = this.#parts;
+    return seesReads !== false && foreign.in(from, length);
   }
 }

@@ -11,6 +11,7 @@ const IIO_PS = 100, INTERRUPT_PS = 3_000;
 const FOREIGN = 8192, OWN = 4096;
 
 interface Happens {
+  readonly seesReads?: false;
   readonly attach?: true;
   readonly spins?: true;
   readonly shared?: true;
@@ -19,7 +20,9 @@ interface Happens {
   readonly writeAt?: Time;
 }
 
-function sightOf({ attach, spins, shared, reads = [], writeAt = NEVER }: Happens = {}): HostSight {
+function sightOf(
+  { attach, spins, shared, seesReads, reads = [], writeAt = NEVER }: Happens = {},
+): HostSight {
   const foreign = new ForeignPages();
   foreign.map(FOREIGN, { read: () => undefined, write() {}, isWatched: false }, 0);
   const iio = {
@@ -38,6 +41,7 @@ function sightOf({ attach, spins, shared, reads = [], writeAt = NEVER }: Happens
     processor,
     foreign,
     sharesRegions: shared === true,
+    ...(seesReads === false && { seesReads }),
   });
 }
 
@@ -77,11 +81,19 @@ describe("HostSight", () => {
     assert.equal(sight.seenAfter(read(FOREIGN + 4096)), NEVER);
   });
 
+  it("sees no read where the thread leaves the memory alone", () => {
+    const reads = [{ address: OWN, at: 40 }, { address: FOREIGN, at: 70 }];
+    const sight = sightOf({ seesReads: false, reads, writeAt: 90 });
+    assert.equal(sight.seenAfter(read(FOREIGN)), NEVER);
+    assert.equal(sight.seenAfter(WRITE), IIO_PS);
+    assert.deepEqual([sight.sendsAt, sight.nextAt], [40, 90]);
+  });
+
   it("sees each message at once on the coherent bus, beside polls that are passed over, and with shared regions", () => {
     for (const each of [{ attach: true }, { spins: true }, { shared: true }] as const) {
-      for (const message of [WRITE, INTERRUPT, read(OWN)] as readonly Message[]) {
-        assert.equal(sightOf(each).seenAfter(message), 0);
-      }
+      const sight = sightOf(each);
+      const messages: readonly Message[] = [WRITE, INTERRUPT, read(OWN)];
+      assert.deepEqual(messages.map((message) => sight.seenAfter(message)), [0, 0, 0]);
     }
   });
 

@@ -6,6 +6,7 @@ import assert from "node:assert/strict";
 import { afterAll, beforeAll, describe } from "@std/testing/bdd";
 import { isThere } from "../../console/base/files.ts";
 import { sandboxHere } from "../../console/rack/native/sandbox.ts";
+import type { Time } from "../../fabric/base/time.ts";
 import { createNativePort } from "../../nodes/native_process.ts";
 import { requestsHeader } from "../../nodes/host/native/header.ts";
 import type { NativeProcess } from "../../nodes/host/native/port.ts";
@@ -65,6 +66,7 @@ type Reply = Answered<RequestName> & {
   readonly takesPs?: number;
   /** The lease's end, and the queues of which the host must be asked within it. */
   readonly untilPs?: number;
+  readonly unwrittenPs?: number;
   readonly ask?: number;
 };
 /** The host ends the program. */
@@ -95,7 +97,7 @@ function hostOf(
       directory: ${JSON.stringify(directory)},
       ...(bwrap !== "none" && { wrap: (folder) => sandboxWords({ bwrap, hidden: [], folder }) }),
     }).start(${JSON.stringify({ name, file, argv: [name], env: {} })});
-    const head = { error: 0, nowPs: 0, leasePs: Infinity, alone: 1, ask: 0 };
+    const head = { error: 0, nowPs: 0, leasePs: Infinity, unwrittenPs: Infinity, alone: 1, ask: 0 };
     const answered = { words: ${JSON.stringify(words)}, bytes: new Uint8Array([${bytes}]) };
     main.resume(encodeReply("hello", head, answered));`;
 }
@@ -148,9 +150,17 @@ describe("the library of native programs", () => {
         break;
       }
       const said: Reply = served ?? (asked === "hello" ? hello(stuckUs) : {});
-      const { error = 0, takesPs = 0, untilPs, ask = ASK_ALL, ...answered } = said;
+      const { error = 0, takesPs = 0, untilPs, unwrittenPs, ask = ASK_ALL, ...answered } = said;
       nowPs += takesPs;
-      const head = { error, nowPs, leasePs: untilPs ?? nowPs + leasePs, alone: 1, ask };
+      const endPs = untilPs ?? nowPs + leasePs;
+      const head = {
+        error,
+        nowPs,
+        leasePs: endPs,
+        unwrittenPs: unwrittenPs ?? endPs,
+        alone: 1,
+        ask,
+      };
       const reply = encodeReply(asked, head, answered);
       bytes = process.main.resume(reply);
     }
@@ -277,6 +287,48 @@ describe("the library of native programs", () => {
     assert.match(without.stdout, /^2500 50000\n\d+ 1500\d\d\n\x02\0\0\0\n$/);
     assert.ok(without.requests.length > 40_000);
     assert.ok(with_.requests.length < 10_000, `${with_.requests.length} requests`);
+  });
+
+  it("polls where the card only reads its memory, and lets the host catch up before it stores there", () => {
+    const code = `static char page[4096] __attribute__((aligned(4096)));
+    int main(void) {
+      struct ibv_context *context = ibv_open_device(ibv_get_device_list(NULL)[0]);
+      struct ibv_cq *cq = ibv_create_cq(context, 8, NULL, NULL, 0);
+      struct ibv_wc wc; struct timespec now;
+      page[7] = 1;
+      ibv_reg_mr(ibv_alloc_pd(context), page, sizeof(page), IBV_ACCESS_LOCAL_WRITE);
+      for (int i = 0; i < 100; i++) {
+        ibv_poll_cq(cq, 1, &wc);
+        if (i == 60) page[7] = 2;
+      }
+      clock_gettime(CLOCK_MONOTONIC, &now);
+      printf("%ld %d\\n", now.tv_nsec, page[7]);
+    }`;
+    const FAR = 1e12;
+    let at = 0;
+    /** What the card finds at each poll and each clock read that is a request, and when. */
+    const looks: { readonly nowPs: Time; readonly found: number }[] = [];
+    const serve = ({ request, name, process, nowPs }: Turn): Reply | undefined => {
+      if (name === "create_cq") return { words: { handle: 1, cqe: 8, bit: 1 } };
+      if (name === "reg_mr") at = request.args("reg_mr").addr + 7;
+      if (name === "poll_cq" || name === "clock") {
+        looks.push({ nowPs, found: process.main.read(at, 1)![0]! });
+        const takesPs = name === "poll_cq" ? POLL_PS : 0;
+        return { takesPs, unwrittenPs: FAR, ask: 2 ** 16 };
+      }
+      return undefined;
+    };
+    const without = run(code, { serve, lease: false });
+    const each = looks.splice(0);
+    const leased = run(code, { serve });
+    assert.deepEqual([leased.stdout, leased.nowPs], [without.stdout, without.nowPs]);
+    assert.ok(looks.length < each.length / 5, `${looks.length} requests`);
+    // At the instant of the store itself the host catches up before it.
+    const changedAt = each.find(({ found }) => found === 2)!.nowPs;
+    for (const { nowPs, found } of looks) {
+      if (nowPs !== changedAt) assert.equal(found, nowPs < changedAt ? 1 : 2);
+    }
+    assert.ok(looks.some(({ nowPs, found }) => found === 1 && nowPs === changedAt));
   });
 
   it("raises the alarm at the same call with a lease and without one", () => {

@@ -67,8 +67,11 @@ export interface Measurement {
 
 /** A host's door for a program that runs outside of virtual time: see `native/serve.ts`. */
 export interface Outside {
-  /** Nothing but the caller acts on the host before: depends on the packing. */
-  quietUntil(): Time;
+  /**
+   * Nothing but the caller acts on the host before: depends on the packing.
+   * @param of `writes`: the card's reads of a process's memory do not count.
+   */
+  quietUntil(of: "reads" | "writes"): Time;
   /** No other thread of the host is on the caller's core. */
   isAlone(): boolean;
   /** The program does more in this step than look at its clock or at an empty queue. */

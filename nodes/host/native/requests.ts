@@ -23,11 +23,13 @@ export const MESSAGES = { reply: 0, read: 1, write: 2, kill: 3 } as const;
  * The begin of a reply. `error` is an errno, 0 for none. `nowPs`: virtual time of the thread.
  * `leasePs`: until then nothing changes that the thread could see, so the library reads the clock
  * and polls empty queues itself; NEVER (2^63 - 1) where only the thread's own requests change it.
+ * `unwrittenPs`: until then the card writes nothing that the thread could see, and may read its memory, which must
+ * stay as it is; not before `leasePs`.
  * `alone`: no other thread is on its core, so none has a turn between its clock reads.
  * `ask`: bits of the completion queues (see `create_cq`) of which the host must be asked; the others are
  * empty until the lease ends, and a poll of them takes `pollPs`.
  */
-export const REPLY = ["error", "nowPs", "leasePs", "alone", "ask"] as const;
+export const REPLY = ["error", "nowPs", "leasePs", "unwrittenPs", "alone", "ask"] as const;
 
 export interface RequestRow {
   readonly args: readonly string[];

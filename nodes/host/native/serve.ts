@@ -157,7 +157,8 @@ class Serving {
   #head(error = 0): ReplyHead {
     const { cpu } = this.#context, { quietUntil, isAlone } = cpu.outside!;
     const ask = this.objects.polls.ask(), alone = isAlone() ? 1 : 0;
-    return { error, nowPs: cpu.now, leasePs: quietUntil(), alone, ask };
+    const leasePs = quietUntil("reads"), unwrittenPs = quietUntil("writes");
+    return { error, nowPs: cpu.now, leasePs, unwrittenPs, alone, ask };
   }
 
   *#answer(request: Request, thread: number): Steps<Uint8Array<ArrayBuffer>> {

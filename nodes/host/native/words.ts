@@ -136,6 +136,7 @@ export interface ReplyHead {
   readonly nowPs: number;
   /** NEVER: no limit. */
   readonly leasePs: number;
+  readonly unwrittenPs: number;
   /** 0 or 1. */
   readonly alone: number;
   readonly ask: number;

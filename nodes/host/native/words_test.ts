@@ -139,6 +139,7 @@ describe("encodeReply", () => {
       error: fc.nat(200),
       nowPs: small,
       leasePs: small,
+      unwrittenPs: small,
       alone: fc.nat(1),
       ask: fc.nat(2 ** 17),
     });
@@ -148,7 +149,14 @@ describe("encodeReply", () => {
         const answered = { words, rows, bytes } as unknown as Answered<RequestName>;
         const reply = decodeReply(name, encodeReply(name, head, answered), rows.length);
         same(
-          [reply.error, reply.nowPs, Number(reply.leasePs), reply.alone, reply.ask],
+          [
+            reply.error,
+            reply.nowPs,
+            Number(reply.leasePs),
+            reply.unwrittenPs,
+            reply.alone,
+            reply.ask,
+          ],
           Object.values(head),
         );
         const whole = (names: readonly string[], said: Named) =>
@@ -162,7 +170,7 @@ describe("encodeReply", () => {
   });
 
   it("says NEVER by the largest time of C, and reads it", () => {
-    const head = { error: 0, nowPs: 5, leasePs: NEVER, alone: 1, ask: 0 };
+    const head = { error: 0, nowPs: 5, leasePs: NEVER, unwrittenPs: NEVER, alone: 1, ask: 0 };
     const { leasePs } = decodeReply("clock", encodeReply("clock", head));
     equal(leasePs, 2n ** 63n - 1n);
     equal(timeOf(Number(leasePs)), NEVER);
@@ -176,7 +184,7 @@ describe("encodeReply", () => {
     const answered = { words: { handle: -1 } };
     const reply = encodeReply(
       "alloc_pd",
-      { error: 0, nowPs: 0, leasePs: 0, alone: 1, ask: 0 },
+      { error: 0, nowPs: 0, leasePs: 0, unwrittenPs: 0, alone: 1, ask: 0 },
       answered,
     );
     equal(decodeReply("alloc_pd", reply).words["handle"], 2n ** 64n - 1n);

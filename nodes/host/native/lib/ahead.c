@@ -6,6 +6,10 @@
  * other request, first lets the used time pass at the host. System calls would answer EFAULT for
  * protected pages: they are trapped as well (Syscall User Dispatch, Linux 5.11), and wait likewise.
  *
+ * Likewise where the card only reads that memory, as it does for each packet that the program sends: the
+ * bytes that it finds are those of that instant as long as the thread does not store. Then polls of
+ * empty queues need no request either.
+ *
  * On a core with other threads each read would be one's turn to give way: there it does not run ahead.
  *
  * What the host sees are fewer requests, with the same times. Where the kernel or the program's memory
@@ -40,6 +44,8 @@ static struct region {
 } regions[REGIONS];
 static bool possible, checked; /* `checked`: all regions are in pages that are rw- */
 static unsigned patience = PATIENCE, clock_requests, reads, uncounted;
+static unsigned look_patience = 1, look_requests; /* the same of polls and clock reads */
+static bool is_look;                              /* the stretch is one of these */
 static bool is_ahead;
 static volatile uint8_t selector; /* of the kernel: 0 lets system calls pass */
 
@@ -147,6 +153,8 @@ void ahead_end(void)
 		return;
 	selector = 0;
 	is_ahead = false;
+	if (is_look)
+		look_patience = 1;
 	if (!protect(PROT_READ | PROT_WRITE))
 		native_fail("a region's memory cannot be unprotected: %s", strerror(errno));
 }
@@ -154,7 +162,9 @@ void ahead_end(void)
 void ahead_note_request(int request)
 {
 	ahead_end();
+	bool look = request == REQUEST_clock || request == REQUEST_poll_cq;
 	clock_requests = request == REQUEST_clock ? clock_requests + 1 : 0;
+	look_requests = look ? look_requests + 1 : 0;
 }
 
 bool ahead_may_read_clock(void)
@@ -163,19 +173,31 @@ bool ahead_may_read_clock(void)
 		reads++;
 		return native.used_ps < MOST_PS;
 	}
+	is_look = false;
 	return possible && native.alone && clock_requests >= patience && begin();
+}
+
+bool ahead_may_look(void)
+{
+	if (is_ahead)
+		return true;
+	is_look = true;
+	return possible && native.alone && look_requests >= look_patience && begin();
 }
 
 /* The thread is about to see what may have changed: the host catches up with it. */
 static void catch_up(void)
 {
+	unsigned longer = look_patience < PATIENCE_MOST ? 2 * look_patience : look_patience;
 	if (reads >= SHORT_READS)
 		patience = PATIENCE;
-	else if (patience < PATIENCE_MOST)
+	else if (!is_look && patience < PATIENCE_MOST)
 		patience *= 2;
 	request_begin(REQUEST_clock, ARG_clock_WORDS);
 	request_send();
-	clock_requests = 0;
+	clock_requests = look_requests = 0;
+	if (is_look)
+		look_patience = longer;
 }
 
 bool ahead_took_fault(const siginfo_t *info)

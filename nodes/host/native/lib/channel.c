@@ -248,6 +248,7 @@ static void take_turn(void)
 
 	native.now_ps = reply[REPLY_nowPs];
 	native.lease_ps = native.lease ? reply[REPLY_leasePs] : 0;
+	native.unwritten_ps = native.lease && native.local_polls ? reply[REPLY_unwrittenPs] : 0;
 	native.alone = reply[REPLY_alone];
 	native.ask = reply[REPLY_ask];
 	native.used_ps = 0;

@@ -32,8 +32,11 @@ bool use_locally(uint64_t ps)
 {
 	raise_alarm_if_due();
 	turns++;
+	uint64_t end_ps = native.now_ps + native.used_ps + ps;
 	/* The host learns of stores by the next request, whatever it is: so it is not put off. */
-	if (scm_has_stores || native.now_ps + native.used_ps + ps >= native.lease_ps)
+	if (scm_has_stores)
+		return false;
+	if (end_ps >= native.lease_ps && !(end_ps < native.unwritten_ps && ahead_may_look()))
 		return false;
 	native.used_ps += ps;
 	return true;

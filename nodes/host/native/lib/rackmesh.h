@@ -44,6 +44,7 @@ struct native {
 	uint64_t lease_ps;     /* of the last reply; 0 where local answers are off */
 	bool alone;            /* as of the last reply: its core is its own */
 	uint64_t ask;          /* as of the last reply: bits of queues whose polls are requests */
+	uint64_t unwritten_ps; /* of the last reply: until then the card may read memory, and writes nothing */
 	uint64_t used_ps;      /* by local answers since then */
 	uint64_t alarm_ps;     /* SIGALRM is due; NEVER */
 	int alarm_count;       /* alarms that were raised: a wait that saw one ends with EINTR */
@@ -124,6 +125,7 @@ void clock_start(void);
 void clock_stop(void);
 /* ahead.c */
 bool ahead_may_read_clock(void);   /* a clock read beyond the lease needs no request */
+bool ahead_may_look(void);         /* nor does it, or a poll, where the card only reads memory */
 void ahead_note_request(int request);
 void ahead_end(void);
 void ahead_add_region(const void *owner, uint64_t address, uint64_t length); /* a card may write it */
