@@ -5,6 +5,8 @@
 #   - nor does it matter that its timekeeper and its nats-server are killed and started;
 #   - `docker kill` of a host's container is its power failure, `docker start` its return: everything
 #     confirmed is in the SCM on its volume, the rest of the rack goes on, and the run can be replayed;
+#   - native programs come to the digest that they have in one process and as processes, of this machine's binaries and
+#     of one's own; what they left in the SCM is there behind `docker kill`;
 #   - the console in its container shows the rack and drives it: power without the Docker socket, cables, time,
 #     replay and a campaign, for an operator and for no viewer;
 #   - a checkpoint of it, and any instant, is brought up again as a rack of processes in the console's container,
@@ -94,10 +96,12 @@ rack() {
   "$root/scripts/rack" "$@"
 }
 
-# make NAME SCENARIO OPTION…: a compose project, in $project.
+# make NAME SCENARIO OPTION…: a compose project, in $project, of a shipped scenario or of a file.
 make() {
+  local scenario=$2
+  [ -e "$scenario" ] || scenario=$root/scripts/scenarios/$2.yaml
   project=$work/$1
-  rack compose "$root/scripts/scenarios/$2.yaml" --out "$project" --image "$image" \
+  rack compose "$scenario" --out "$project" --image "$image" \
     --nats-image "${nats_image:-$image}" --console-port "$console_port" "${@:3}" 2>"$work/$1.compose.log" ||
     die "rack compose $2: $(cat "$work/$1.compose.log")"
   projects+=("$project")
@@ -193,6 +197,91 @@ check "the scripted failure and return were recorded" \
   "$(json "$work/scripted.json" 'r.powerFailures.map((f) => f.action + f.scripted).join(" ")')" \
   "killtrue starttrue"
 take_down
+
+# ── native programs ──────────────────────────────────────────────────────────────────────────────
+
+# same_native NAME SCENARIO: in containers as in one process and as processes.
+same_native() {
+  local digest packing
+  make "$1" "$2"
+  report "$work/$1" || die "$1 in containers: $(tail -n 20 "$work/$1.log")"
+  digest=$(json "$work/$1.json" r.digest)
+  for packing in all node; do
+    rack run "$2" --pack "$packing" --json >"$work/$1.$packing" 2>/dev/null || die "rack run --pack $packing of $1"
+    check "$1: digest with --pack $packing" "$(json "$work/$1.$packing" r.digest)" "$digest"
+  done
+  check "$1: ends of programs" "$(json "$work/$1.json" 'r.natives.map(({ node, code }) => node + code).sort().join()')" a0,b0
+}
+
+# Of this machine, for native programs.
+lacking() {
+  command -v cc >/dev/null || { echo "a C compiler" && return; }
+  command -v rping >/dev/null || { echo "rping (Debian's package rdmacm-utils)" && return; }
+  command -v ib_write_lat >/dev/null || echo "ib_write_lat (Debian's package perftest)"
+}
+
+# Two lives of a program of one's own, between them docker kill.
+lives_of_native() {
+  local deadline=$((SECONDS + patience))
+  cc -O2 -o "$work/my_lives" "$root/tests/native/programs/lives.c" || die "cc lives.c"
+  cat >"$work/lives.yaml" <<'EOF'
+name: lives
+hosts: { a: {}, b: { scm: { size: 1MiB, regions: { lives: { at: 0, size: 64KiB } } } } }
+programs:
+  - { on: b, native: [./my_lives, "40000"], restart: true }
+  - { on: a, native: [sleep, "200"] }
+EOF
+  # Nothing goes on until b is back: its return tells of the kill.
+  make lives "$work/lives.yaml" --liveness 600000
+  report "$work/lives" &
+  reporter=$!
+  until compose logs b 2>/dev/null | grep -q 'life 1,'; do
+    kill -0 "$reporter" 2>/dev/null || die "lives ended before it could be killed: $(tail -n 20 "$work/lives.log")"
+    [ "$SECONDS" -lt "$deadline" ] || die "lives does not begin: $(tail -n 20 "$work/lives.log")"
+    sleep 0.1
+  done
+  docker kill "$(container b)" >/dev/null || die "docker kill of b"
+  docker start "$(container b)" >/dev/null || die "docker start of b"
+  wait "$reporter" || die "lives: $(tail -n 20 "$work/lives.log")"
+  check "lives: the record of docker kill and start" \
+    "$(json "$work/lives.json" 'r.powerFailures.map((f) => f.action + " " + f.nodes).join(", ")')" "kill b, start b"
+  check "lives: the second life finds the steps of the first" \
+    "$(compose logs b 2>&1 | grep -c 'life 2, behind one of [1-9][0-9]* steps')" 1
+  check "lives: nobody else died" "$(others b)" "true 0 "
+  {
+    cat "$work/lives.yaml"
+    echo faults:
+    # shellcheck disable=SC2016  # no variable of this shell
+    json "$work/lives.json" 'r.powerFailures.map((f) => `  - { at: ${f.at}ps, ${f.action}: b }`).join("\n")'
+  } >"$work/lives_scripted.yaml"
+  rack run "$work/lives_scripted.yaml" --pack all --json >"$work/lives_scripted.json" 2>/dev/null
+  check "lives: the same power failure by the scenario, the same digest" \
+    "$(json "$work/lives_scripted.json" r.digest)" "$(json "$work/lives.json" r.digest)"
+  take_down
+}
+
+if [ -n "$(lacking)" ]; then
+  echo "skip native programs: there is no $(lacking)"
+else
+  same_native write_lat "$root/scripts/scenarios/native_write_lat.yaml"
+  check "write_lat: its container has the lines" "$(compose logs a 2>&1 | grep -c 'RDMA_Write Latency Test')" 1
+  # A file that is no longer what the run is about.
+  printf '\0' >>"$project/native/usr/bin/mkfifo"
+  check "write_lat: nothing starts of what has changed" \
+    "$(compose run --rm -T --no-deps a 2>&1 </dev/null | grep -o 'Found that .*')" \
+    "Found that /usr/bin/mkfifo has changed, expected it as rack compose has copied it"
+  take_down
+  cat >"$work/rping.yaml" <<'EOF'
+name: rping
+hosts: { a: {}, b: {} }
+programs:
+  - { on: b, native: [rping, -s, -v, -C, "10"] }
+  - { on: a, native: [rping, -c, -v, -C, "10", -a, b], at: 1ms }
+EOF
+  same_native rping "$work/rping.yaml"
+  take_down
+  lives_of_native
+fi
 
 # ── docker kill, in the middle ───────────────────────────────────────────────────────────────────
 

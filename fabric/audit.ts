@@ -1,5 +1,5 @@
 /**
- * What the checkers in `console/checks` judge a run by. An observer takes each record at once:
+ * Records by which the checkers in `console/checks` judge a run. An observer takes each record at once:
  * confirmations are known even if the program is killed before its report.
  */
 import type { Time } from "./base/time.ts";
@@ -346,6 +346,6 @@ export interface TimedRecord {
   readonly node: string;
   /** The program that made it, with the host and the host's life: `a/0/put#0`. */
   readonly by: string;
-  /** What was noted. */
+  /** The record. */
   readonly note: AuditRecord;
 }

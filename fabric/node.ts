@@ -126,6 +126,17 @@ export interface Span {
 /** The process that makes an output file writes it and does not send it. */
 export const OUTPUT_TOPIC = "output";
 
+/** What a thread sees that runs outside of virtual time (a native program's): see {@link Outputs.quietUntil}. */
+export interface Sight {
+  /** When the node sends next by itself, at the earliest. */
+  readonly sendsAt: Time;
+  /**
+   * From a message's arrival until the thread can see it, at the earliest; NEVER: it cannot. What comes of
+   * an answer of the node is not meant.
+   */
+  seenAfter(message: Message): Time;
+}
+
 /** Calls take effect in their order. */
 export interface Outputs {
   /**
@@ -134,10 +145,10 @@ export interface Outputs {
    */
   send(port: number, message: Message, departAt: Time): Time;
   /**
-   * In a step: the earliest time at which anything outside of the node can reach it. It depends on the
-   * packing and on the horizon, so no output may depend on it.
+   * In a step: the earliest time at which a thread of the node can see anything from outside of it. It
+   * depends on the packing and on the horizon, so no output may depend on it.
    */
-  quietUntil?(): Time;
+  quietUntil?(sight: Sight): Time;
   /** True where an observer takes {@link trace}: check it before building a text. */
   readonly tracing: boolean;
   readonly timing?: boolean;
@@ -194,7 +205,7 @@ export interface Node {
   unfinished?(): UnfinishedProgram[];
   /** RNICs only: without an effect on the run. */
   inspect?(): RnicInspection;
-  /** RNICs only, when no event is left anywhere. */
+  /** RNICs and hosts, when no event is left anywhere. */
   heldAtRest?(): HeldThing[];
   /** Hosts only, by a power failure now: without an effect on the run. */
   loss?(): HostLoss;

@@ -104,6 +104,8 @@ interface PreparedRack {
   readonly nodes: readonly string[];
   readonly stores: ReadonlyMap<string, ScmFile>;
   readonly factory: Factory;
+  /** Of records of native programs. */
+  readonly flush: (() => void) | undefined;
   readonly programs: Readonly<Record<string, string>>;
   readonly own: Record<string, MakeProgram>;
   readonly trace: ReturnType<typeof traceWriter> | undefined;
@@ -140,7 +142,7 @@ async function prepareRack(
     );
   const factory = await factoryFor(nodes, {
     plan,
-    native,
+    native: native?.port,
     image: (host) => {
       const store = stores.get(host);
       return store && ((offset, length) => store.readImage(offset, length));
@@ -154,6 +156,7 @@ async function prepareRack(
     nodes,
     stores,
     factory,
+    flush: native?.flush,
     programs: ownProgramsOf(runFile, nodes),
     own,
     trace: runFile.trace ? traceWriter(`${directory}/trace/${partition}.ndjson`) : undefined,
@@ -176,7 +179,7 @@ async function loadConfined(racks: readonly PreparedRack[]): Promise<void> {
 }
 
 function startRack(
-  { runFile, nodes, stores, factory, trace, observer, output }: PreparedRack,
+  { runFile, nodes, stores, factory, flush, trace, observer, output }: PreparedRack,
   { bus, partition, instance }: {
     readonly bus: Bus;
     readonly partition: string;
@@ -209,6 +212,7 @@ function startRack(
       if (feed.isWanted) feed.take(time, node, step);
     },
     isTraced: () => trace !== undefined || feed.isWanted,
+    ...(flush && { beforePublish: flush }),
     afterSpan: (span) => feed.commit(span),
     ...(observer && { observer }),
     onReport: (time, node, topic, value) => {

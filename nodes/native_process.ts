@@ -19,6 +19,8 @@ const PIECE_BYTES = 1 << 16;
 /** Real time that a program has to end after it has let go of its pipes or they of it. */
 const END_MS = 5_000;
 const KILLED = 128 + 9;
+/** Bytes for the paths of a program's folder and library in its environment. */
+const PATHS_ROOM = 1_024;
 
 /**
  * Two shells, each of which dies with its parent, as the program does: whatever the host's process dies
@@ -36,6 +38,9 @@ const LAUNCHER = `setpriv --pdeathsig KILL true 2>/dev/null && ` +
   `{ : >stdout; echo "no setpriv --pdeathsig here: expected util-linux" >stderr; ` +
   `echo 127 >status; : >requests <replies; }`;
 
+/** What of this machine starts a program, by the names in the shell's text and below. */
+export const NATIVE_COMMANDS = ["sh", "setpriv", "mkfifo", "env", "true"] as const;
+
 export interface NativeOptions {
   /** The preloaded library. */
   readonly library: string;
@@ -50,18 +55,14 @@ export function createNativePort(options: NativeOptions): NativePort {
   return { start: (start) => new PipedProcess(options, start) };
 }
 
-class PipedProcess implements NativeProcess, NativeThread {
+class PipedProcess implements NativeProcess {
+  readonly main: Pipes;
   readonly first: Uint8Array<ArrayBuffer> | undefined;
-  readonly #requests: Deno.FsFile;
-  readonly #replies: Deno.FsFile;
+  readonly #folder: string;
   readonly #status: string;
   /** The launcher's number, and that of the session with all of the program's processes. */
   readonly #session: number;
   readonly #outputs: Record<"stdout" | "stderr", { readonly file: Deno.FsFile; read: number }>;
-  #buffer = new Uint8Array(PIECE_BYTES);
-  /** Messages that wait for the next resumption, and their bytes. */
-  #out = new Uint8Array(PIECE_BYTES);
-  #outUsed = 0;
   #code: number | undefined;
 
   constructor({ library, directory, wrap }: NativeOptions, { name, file, argv, env }: NativeStart) {
@@ -69,18 +70,21 @@ class PipedProcess implements NativeProcess, NativeThread {
     Deno.mkdirSync(folder, { recursive: true, mode: 0o700 });
     const pipes = ["requests", "replies"].map((pipe) => `${folder}/${pipe}`);
     makePipes(pipes);
+    const [typed = "", ...given] = argv;
+    // Its working folder is another one than that from which a path was typed.
+    const nameAsTyped = typed.includes("/") ? file : typed;
+    const home = env["HOME"] ?? folder;
     const variables = Object.entries({
       PATH: "/usr/local/bin:/usr/bin:/bin",
-      HOME: folder,
       LANG: "C.UTF-8",
       ...env,
+      HOME: home,
       LD_PRELOAD: library,
-      RACKMESH_NATIVE: "3,4",
-      // Of one length: the environment lies above the stack, whose addresses peers may be told.
+      RACKMESH_NATIVE: `3,4${spacesBehind(home, library)}`,
+      RACKMESH_NAME: nameAsTyped,
+      // Of one length, too.
       RACKMESH_LEASE: (env["RACKMESH_LEASE"] ?? "on").padEnd("clock".length),
     }).map(([key, value]) => `${key}=${value}`);
-    // The program sees its path as its name: neither the shell nor env gives another one.
-    const [, ...given] = argv;
     const command = [...wrap?.(folder) ?? [], "env", "-i", ...variables, file, ...given];
     const child = new Deno.Command("sh", {
       args: ["-c", LAUNCHER, LAUNCH, `${Deno.pid}`, folder, ...command],
@@ -93,22 +97,86 @@ class PipedProcess implements NativeProcess, NativeThread {
     child.unref();
     this.#session = child.pid;
     this.#status = `${folder}/status`;
-    this.#requests = Deno.openSync(pipes[0]!, { read: true });
-    this.#replies = Deno.openSync(pipes[1]!, { write: true });
+    this.#folder = folder;
+    this.main = new Pipes(pipes[0]!, pipes[1]!);
     const outputOf = (stream: string) => ({
       file: Deno.openSync(`${folder}/${stream}`, { read: true }),
       read: 0,
     });
     this.#outputs = { stdout: outputOf("stdout"), stderr: outputOf("stderr") };
-    this.first = this.#next();
+    this.first = this.main.next();
   }
 
-  get main(): NativeThread {
-    return this;
+  /** Its parent has made and opened the child's pipes. */
+  fork(pid: number): NativeProcess {
+    const pipes = ["requests", "replies"].map((pipe) => `${this.#folder}/${pipe}.${pid}`);
+    const main = new Pipes(pipes[0]!, pipes[1]!);
+    for (const pipe of pipes) Deno.removeSync(pipe);
+    return {
+      main,
+      first: undefined,
+      output: (stream, bytes) => this.output(stream, bytes),
+      fork: (grandchild) => this.fork(grandchild),
+      end: () => 0,
+      kill: () => main.close(),
+    };
+  }
+
+  output(stream: "stdout" | "stderr", upTo = Infinity): Uint8Array<ArrayBuffer> {
+    const output = this.#outputs[stream], parts: Uint8Array[] = [];
+    while (output.read < upTo) {
+      const part = new Uint8Array(Math.min(PIECE_BYTES, upTo - output.read));
+      const count = output.file.readSync(part);
+      if (count === null || count === 0) break;
+      output.read += count;
+      parts.push(part.subarray(0, count));
+    }
+    return joined(parts);
+  }
+
+  /** A program that goes on without its pipes, by an exec for one, is killed. */
+  end(): number {
+    if (this.#code !== undefined) return this.#code;
+    this.main.close();
+    const code = this.#awaitStatus();
+    if (code === undefined) killSession(this.#session);
+    return this.#code = code ?? KILLED;
+  }
+
+  /** Undefined where none comes: the shell writes it when the program has ended. */
+  #awaitStatus(): number | undefined {
+    const until = performance.now() + END_MS, clock = new Int32Array(new SharedArrayBuffer(4));
+    for (let waitMs = 1; performance.now() < until; waitMs = Math.min(2 * waitMs, 20)) {
+      const text = ifThere(() => Deno.readTextFileSync(this.#status));
+      if (text?.endsWith("\n")) return Number(text);
+      Atomics.wait(clock, 0, 0, waitMs);
+    }
+    return undefined;
+  }
+
+  /** It waits for a reply, and the pipe's end kills it: a sandbox may hide its number. */
+  kill(): void {
+    this.end();
+  }
+}
+
+/** The two pipes of a process. */
+class Pipes implements NativeThread {
+  readonly #requests: Deno.FsFile;
+  readonly #replies: Deno.FsFile;
+  #buffer = new Uint8Array(PIECE_BYTES);
+  /** Messages that wait for the next resumption, and their bytes. */
+  #out = new Uint8Array(PIECE_BYTES);
+  #outUsed = 0;
+
+  /** Waits until the process has opened them. */
+  constructor(requests: string, replies: string) {
+    this.#requests = Deno.openSync(requests, { read: true });
+    this.#replies = Deno.openSync(replies, { write: true });
   }
 
   resume(reply: Uint8Array, thread = 0): Uint8Array<ArrayBuffer> | undefined {
-    return this.#send({ kind: MESSAGES.reply, address: thread }, reply) ? this.#next() : undefined;
+    return this.#send({ kind: MESSAGES.reply, address: thread }, reply) ? this.next() : undefined;
   }
 
   read(address: number, length: number): Uint8Array<ArrayBuffer> | undefined {
@@ -133,44 +201,7 @@ class PipedProcess implements NativeProcess, NativeThread {
     }
   }
 
-  output(stream: "stdout" | "stderr", upTo = Infinity): Uint8Array<ArrayBuffer> {
-    const output = this.#outputs[stream], parts: Uint8Array[] = [];
-    while (output.read < upTo) {
-      const part = new Uint8Array(Math.min(PIECE_BYTES, upTo - output.read));
-      const count = output.file.readSync(part);
-      if (count === null || count === 0) break;
-      output.read += count;
-      parts.push(part.subarray(0, count));
-    }
-    return joined(parts);
-  }
-
-  /** A program that goes on without its pipes, by an exec for one, is killed. */
-  end(): number {
-    if (this.#code !== undefined) return this.#code;
-    this.#close();
-    const code = this.#awaitStatus();
-    if (code === undefined) killSession(this.#session);
-    return this.#code = code ?? KILLED;
-  }
-
-  /** Undefined where none comes: the shell writes it when the program has ended. */
-  #awaitStatus(): number | undefined {
-    const until = performance.now() + END_MS, clock = new Int32Array(new SharedArrayBuffer(4));
-    for (let waitMs = 1; performance.now() < until; waitMs = Math.min(2 * waitMs, 20)) {
-      const text = ifThere(() => Deno.readTextFileSync(this.#status));
-      if (text?.endsWith("\n")) return Number(text);
-      Atomics.wait(clock, 0, 0, waitMs);
-    }
-    return undefined;
-  }
-
-  /** It waits for a reply, and the pipe's end kills it: a sandbox may hide its number. */
-  kill(): void {
-    this.end();
-  }
-
-  #close(): void {
+  close(): void {
     for (const file of [this.#requests, this.#replies]) {
       try {
         file.close();
@@ -214,7 +245,8 @@ class PipedProcess implements NativeProcess, NativeThread {
     this.#outUsed = end;
   }
 
-  #next(): Uint8Array<ArrayBuffer> | undefined {
+  /** The next request; undefined where the process has ended. */
+  next(): Uint8Array<ArrayBuffer> | undefined {
     const first = this.#read(this.#buffer);
     if (first === 0) return undefined;
     let have = first;
@@ -243,6 +275,15 @@ class PipedProcess implements NativeProcess, NativeThread {
   #read(target: Uint8Array): number {
     return this.#requests.readSync(target) ?? 0;
   }
+}
+
+/**
+ * The environment lies above the stack, whose addresses peers may be told: with these behind the paths it
+ * is of one length, whatever folder a run has.
+ */
+function spacesBehind(...paths: readonly string[]): string {
+  const bytes = paths.reduce((sum, path) => sum + new TextEncoder().encode(path).length, 0);
+  return " ".repeat(PATHS_ROOM - bytes % PATHS_ROOM);
 }
 
 /** Where a message's words stand. */

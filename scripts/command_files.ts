@@ -50,6 +50,10 @@ export const COMMAND_FILES: readonly CommandFile[] = [
   },
   { commands: ["chaos"], load: async () => (await import("./commands/chaos.ts")).addChaos },
   { commands: ["compose"], load: async () => (await import("./commands/compose.ts")).addCompose },
+  {
+    commands: ["nats-config"],
+    load: async () => (await import("./commands/nats_config.ts")).addNatsConfig,
+  },
   { commands: ["console"], load: async () => (await import("./commands/console.ts")).addConsole },
   { commands: ["events"], load: async () => (await import("./commands/events.ts")).addEvents },
   {

@@ -1,4 +1,4 @@
-/** Tables of options in READMEs are those of the rows by which the options are read. */
+/** Tables in pages are those of the rows that the program reads. */
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { fromFileUrl, projectFile } from "../console/base/paths.ts";

@@ -386,11 +386,13 @@ ensure_verbs_tests() {
 # Only tests use these programs; they report missing ones.
 ensure_native_tests() {
   find_program ib_write_lat >/dev/null && find_program ibv_rc_pingpong >/dev/null &&
-    find_program bwrap >/dev/null || {
+    find_program ucx_perftest >/dev/null && find_program fi_pingpong >/dev/null &&
+    find_program bwrap >/dev/null && find_program fio >/dev/null || {
     lock_cache
     tried=()
     { ensure_apt_tool ib_write_lat perftest && ensure_apt_tool ibv_rc_pingpong ibverbs-utils &&
-      ensure_apt_tool bwrap bubblewrap; } || {
+      ensure_apt_tool ucx_perftest ucx-utils && ensure_apt_tool fi_pingpong libfabric-bin &&
+      ensure_apt_tool bwrap bubblewrap && ensure_apt_tool fio fio; } || {
       local attempt
       say "not all programs over verbs are here, so tests of native programs leave some out. Tried:"
       for attempt in "${tried[@]}"; do say "  - $attempt"; done

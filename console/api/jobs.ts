@@ -196,6 +196,7 @@ const counterexample = z.object({
   checker: z.string(),
   found: z.string(),
   again: z.number().optional(),
+  printed: z.array(z.string()).optional().describe("lines of a native recovery"),
   ladder: z.string(),
   operation: orNull(ladderDocument).describe("the ladder as data, without frames"),
 }).meta({ id: "Counterexample" });
@@ -231,6 +232,11 @@ export const exploreResult = z.object({
     again: z.object({ recoveries: z.number(), cut: z.number(), ways: z.number() })
       .describe("recoveries that wrote, and during how many the power failed again"),
     exhaustive: z.boolean(),
+    native: z.object({
+      images: z.number().describe("distinct contents of SCM: a recovery ran on each"),
+      steps: z.number().describe("in which a program has stored into several cache lines"),
+      flushes: z.number().describe("instructions of their code that flush unseen, at most"),
+    }).optional().describe("native programs, of one run"),
     interleavings: z.object({
       runs: z.number(),
       orders: z.number(),
@@ -238,7 +244,7 @@ export const exploreResult = z.object({
       stallPs: z.number().optional(),
       untried: z.number(),
     }).optional().describe("of programs' accesses to shared regions, without power failures"),
-    judgedBy: z.array(z.enum(["promises", "check", "operations", "robustness"])),
+    judgedBy: z.array(z.enum(["promises", "check", "operations", "robustness", "recovery"])),
     writes: z.number(),
     promises: z.number(),
     wallMs: z.number(),

@@ -1,6 +1,11 @@
 /** Orders to a rack that is up: power, time, cables, objects. */
 import { z } from "zod";
-import { IMPAIRMENTS, OVERTAKEN_MAX } from "../../fabric/rack/plan/link_plan.ts";
+import {
+  FAULT_TERMS,
+  type FaultTerm,
+  IMPAIRMENTS,
+  OVERTAKEN_MAX,
+} from "../../fabric/rack/plan/link_plan.ts";
 import { PUT_METHODS, TRANSFER_CHOICES } from "../../fabric/rack/plan/vocabulary.ts";
 import { name, orderFields, queryFields, time } from "./common.ts";
 import { STEP_OPTIONS } from "./options.ts";
@@ -64,6 +69,10 @@ export const timeDone = z.object({
 }).meta({ id: "TimeDone" });
 
 /** With the words of a scenario's `faults`. */
+function term<Schema extends z.ZodType>(name: FaultTerm, schema: Schema) {
+  return schema.optional().describe(FAULT_TERMS[name].what);
+}
+
 export const linkOrder = z.strictObject({
   target: name.describe("`a-rnic/tor`, `a-rnic->tor`, or a host for its RNIC's cable"),
   action: z.enum(["cut", "heal", ...IMPAIRMENTS]),
@@ -71,14 +80,14 @@ export const linkOrder = z.strictObject({
   atPs: time.optional(),
   forPs: time.min(1).optional(),
   untilPs: time.min(1).optional(),
-  share: z.string().max(40).optional(),
-  count: z.number().int().min(1).optional(),
-  nth: z.number().int().min(1).optional(),
-  only: z.string().max(80).optional().describe("an opcode's name, or a class of packets"),
-  jitter: z.string().max(40).optional(),
-  by: z.number().int().min(1).max(OVERTAKEN_MAX).optional(),
-  hold: z.string().max(40).optional(),
-  past: z.enum(["icrc"]).optional(),
+  share: term("share", z.string().max(40)),
+  count: term("count", z.number().int().min(1)),
+  nth: term("nth", z.number().int().min(1)),
+  only: term("only", z.string().max(80)),
+  jitter: term("jitter", z.string().max(40)),
+  by: term("by", z.number().int().min(1).max(OVERTAKEN_MAX)),
+  hold: term("hold", z.string().max(40)),
+  past: term("past", z.enum(["icrc"])),
 }).meta({ id: "LinkOrder" });
 export type LinkOrder = z.infer<typeof linkOrder>;
 

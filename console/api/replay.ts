@@ -83,6 +83,7 @@ export const timeline = z.object({
   endPs: time.describe("the instant after the last event"),
   events: number,
   isLive: flag.describe("the rack is up: `endPs` grows"),
+  natives: number.describe("native programs, which the run's record serves: none is started"),
   devices: z.array(z.object({
     node: name,
     kind: nodeKind,

@@ -132,7 +132,11 @@ export const report = z.object({
     variant: z.string(),
     program: z.string(),
     code: z.number().nullable().describe("of its process; null: it has not ended"),
-    lines: z.array(z.object({ atPs: time, text: z.string() })).describe("what it printed"),
+    lines: z.array(z.object({ atPs: time, text: z.string() })).optional()
+      .describe("what it printed; absent: in the logs of its container"),
+    steps: z.number().optional()
+      .describe("in which it has stored into several cache lines of SCM, once it has ended"),
+    flushes: z.number().optional().describe("instructions of its code that flush unseen, at most"),
   })).optional().describe("what native programs came to"),
   warnings: z.array(z.object({ node: name, variant: z.string(), text: z.string() })).optional()
     .describe("what a program, or the host for it, warns of, and goes on"),

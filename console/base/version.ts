@@ -5,11 +5,15 @@ import { projectFile, ROOT } from "./paths.ts";
  * `rack 0.1.0 (commit 1a2b3c4d5e6f, Deno 2.9.6)`: without a commit outside a clone, or without git.
  */
 export function versionText(): string {
-  const { version } = JSON.parse(Deno.readTextFileSync(projectFile("deno.json")));
   const commit = commitHere();
-  return `rack ${version} (${
+  return `rack ${version()} (${
     commit === undefined ? "" : `commit ${commit}, `
   }Deno ${Deno.version.deno})`;
+}
+
+/** The release's, as `deno.json` has it: `0.1.0`. */
+export function version(): string {
+  return JSON.parse(Deno.readTextFileSync(projectFile("deno.json"))).version;
 }
 
 /** Twelve digits; undefined outside a clone, and without git. */

@@ -5,6 +5,7 @@ import { rngFor } from "../../fabric/base/rng.ts";
 import { refusal } from "../../fabric/rack/plan/problem.ts";
 import { optionWords, quoted } from "../base/command_line.ts";
 import { workersFor } from "../base/workers.ts";
+import type { NativeDoor } from "../rack/native/native.ts";
 import { lacksInput, type Prepared } from "../rack/prepare.ts";
 import { RackError } from "../base/rack_error.ts";
 import { hasWritten, whyNothingDone } from "../checks/activity.ts";
@@ -44,6 +45,8 @@ export interface CampaignOptions {
    */
   readonly jobs?: number;
   readonly save?: string;
+  /** What becomes of native programs: see `PrepareOptions`. */
+  readonly native?: NativeDoor;
   readonly onStart?: (run: { readonly id: string; readonly seed: number }) => void;
   readonly onRound: (round: RoundReport) => void;
   /**
@@ -130,7 +133,8 @@ export async function startCampaign(
   const input = await inputIn(files ?? directory, isOpen ? defaultInput() : options.fixed.input);
   const fixed = { ...options.fixed, ...(input !== undefined && { input }) };
   options.onStart?.({ id: run, seed });
-  const field = await fieldOf(scenario, { fixed, signal: options.signal });
+  const manner = mannerOf(options);
+  const field = await fieldOf(scenario, { fixed, ...manner });
   if (field.hasFaults && packing === "machine") {
     const expected = `node, as ${path} has power failures of its own`;
     throw refusal((named) => named("pack"), { found: '"machine"', expected });
@@ -141,6 +145,11 @@ export async function startCampaign(
   const campaign: Campaign = { ...options, fixed, ...own, ...(files && { save: files }) };
   await assertEnds(drawRound(from, campaign), campaign);
   return await playRounds(campaign);
+}
+
+/** What each preparation of a rack needs beside the draft. */
+function mannerOf({ signal, native }: Pick<CampaignOptions, "signal" | "native">) {
+  return { ...(signal && { signal }), ...(native && { native }) };
 }
 
 async function playRounds(campaign: Campaign): Promise<CampaignReport> {
@@ -214,7 +223,7 @@ async function inputIn(
  * @throws Refusal
  */
 async function assertEnds(draft: RoundDraft, campaign: Campaign): Promise<void> {
-  const { programs } = await prepareRound(campaign.scenario, draft, { signal: campaign.signal });
+  const { programs } = await prepareRound(campaign.scenario, draft, mannerOf(campaign));
   if (Object.keys(programs).length === 0) return;
   await inUndisturbed(campaign, (directory) =>
     runUndisturbed(draft, {
@@ -222,7 +231,7 @@ async function assertEnds(draft: RoundDraft, campaign: Campaign): Promise<void> 
       directory,
       run: campaign.run,
       deadlineMs: UNDISTURBED_LIMIT_MS,
-      ...(campaign.signal && { signal: campaign.signal }),
+      ...mannerOf(campaign),
     }));
 }
 
@@ -232,7 +241,8 @@ async function referenceFor(draft: RoundDraft, campaign: Campaign) {
   const known = references.get(key);
   if (known !== undefined) return known;
   const { ran, nothing } = await inUndisturbed(campaign, async (directory) => {
-    const ran = await simulate(await prepareRound(scenario, draft, { packing: "all", signal }), {
+    const one = await prepareRound(scenario, draft, { packing: "all", ...mannerOf(campaign) });
+    const ran = await simulate(one, {
       run: "undisturbed",
       directory,
       check: "notes",
@@ -280,14 +290,14 @@ interface Played extends PlayedRound {
 }
 
 async function play(draft: RoundDraft, campaign: Campaign): Promise<Played> {
-  const { scenario, signal } = campaign;
+  const { scenario } = campaign, manner = mannerOf(campaign);
   const directory = `${campaign.directory}/round-${draft.number}`;
   await Deno.mkdir(directory, { recursive: true, mode: 0o700 });
   const { reference, deadlineMs, nothing } = await referenceFor(draft, campaign);
-  const { plan } = await prepareRound(scenario, draft, { signal });
+  const { plan } = await prepareRound(scenario, draft, manner);
   const { seed, putFiles: files } = campaign;
   const puts = drawPuts(rngFor(seed, `puts ${draft.number}`), { plan, ...reference, files });
-  const prepared = await prepareRound(scenario, draft, { morePrograms: puts, signal });
+  const prepared = await prepareRound(scenario, draft, { morePrograms: puts, ...manner });
   const choices = { ...draft.choices, packing: draft.packing };
   keepScenario(directory, { scenario, choices, variant: prepared.variant });
   const played = await playRound({ draft, prepared, puts }, {
@@ -296,7 +306,7 @@ async function play(draft: RoundDraft, campaign: Campaign): Promise<Played> {
     run: `${campaign.run}-${draft.number}`,
     reference: withPuts(reference, puts),
     deadlineMs,
-    ...(campaign.signal && { signal: campaign.signal }),
+    ...manner,
   });
   const what = `${draftText(draft, prepared.label)}${putsText(puts)}`;
   // Promises of puts are judged whatever the scenario does.

@@ -88,9 +88,9 @@ export interface Field {
 /** @throws Refusal; the signal's reason. */
 export async function fieldOf(
   scenario: ScenarioSource,
-  { fixed, signal }: Pick<DrawOptions, "fixed"> & Pick<PrepareOptions, "signal">,
+  { fixed, ...more }: Pick<DrawOptions, "fixed"> & Pick<PrepareOptions, "signal" | "native">,
 ): Promise<Field> {
-  const all = await prepare(scenario, { ...fixed, packing: "node", isTyped: true, signal });
+  const all = await prepare(scenario, { ...fixed, packing: "node", isTyped: true, ...more });
   const hasFaults = all.some(({ plan }) => plan.faults.length > 0);
   const programs = all.flatMap(({ variant }) => variant.programs);
   const isTaken = (option: string) => programs.some((program) => takes(program, option));
@@ -106,7 +106,7 @@ export async function fieldOf(
 export async function prepareRound(
   scenario: ScenarioSource,
   draft: RoundDraft,
-  more: Pick<PrepareOptions, "faults" | "linkFaults" | "morePrograms" | "signal"> & {
+  more: Pick<PrepareOptions, "faults" | "linkFaults" | "morePrograms" | "native" | "signal"> & {
     readonly packing?: Packing;
   } = {},
 ): Promise<Prepared> {

@@ -3,12 +3,13 @@
  * undisturbed run of the same rack shows which programs report a result.
  */
 import type { TimedRecord } from "../../fabric/audit.ts";
-import type { FaultPlan } from "../../fabric/rack/plan/plan.ts";
+import { type FaultPlan, nativeIn } from "../../fabric/rack/plan/plan.ts";
 import type { FinalReply } from "../../fabric/rack/assembly/run_file.ts";
 import type { Summary } from "../../fabric/clock/record.ts";
 import type { SettledRecord } from "../../nodes/files.ts";
 import { PS_PER_US, type Time } from "../../fabric/base/time.ts";
 import { isOwnProgram } from "../../fabric/rack/scenario/parse_scenario.ts";
+import { NATIVE_ENDED } from "../reports/native_report.ts";
 import type { Life } from "../checks/lives.ts";
 import type { RunRecord } from "../checks/run_record.ts";
 import type { SupervisorEvent } from "../rack/supervisor.ts";
@@ -28,6 +29,8 @@ export interface RoundOutcome {
 export interface Reference extends RunTimes {
   /** By host. */
   readonly results: ReadonlyMap<string, number>;
+  /** Exit codes of native programs, by host and program. */
+  readonly natives?: ReadonlyMap<string, number>;
 }
 
 export interface ChaosFinding {
@@ -41,6 +44,7 @@ export function referenceOf(of: {
   readonly record?: { readonly notes: readonly TimedRecord[] };
 }): Reference {
   const results = new Map<string, number>();
+  const natives = nativeEnds(of.finals);
   let from = Infinity, length = 0;
   for (const { time, node, topic, value } of of.finals.flatMap(({ reports }) => reports)) {
     if (topic !== "result") continue;
@@ -52,7 +56,18 @@ export function referenceOf(of: {
   // Without a result, all of the run counts.
   if (length === 0) length = of.virtualPs;
   if (from >= length) from = 0;
-  return { results, from, length, busy: busyIn(of.record?.notes ?? []) ?? { from, to: length } };
+  const busy = busyIn(of.record?.notes ?? []) ?? { from, to: length };
+  return { results, natives, from, length, busy };
+}
+
+function nativeEnds(finals: readonly FinalReply[]): Map<string, number> {
+  const ends = new Map<string, number>();
+  for (const { node, topic, value } of finals.flatMap(({ reports }) => reports)) {
+    if (topic !== NATIVE_ENDED) continue;
+    const { program, code } = value as { readonly program: string; readonly code: number };
+    ends.set(`${node}: ${program}`, code);
+  }
+  return ends;
 }
 
 const BEGINS: ReadonlySet<string> = new Set(["writes", "access"]);
@@ -70,11 +85,27 @@ export function progressFindings(round: RoundOutcome, reference: Reference): Cha
     ...[...reference.results].flatMap(([host, count]) => missingResults(round, { host, count })),
     ...round.finals.flatMap(({ reports }) =>
       reports.flatMap((report) => {
-        const text = failureOf(report) ?? logFailureOf(report, round);
+        const text = failureOf(report, round) ?? logFailureOf(report, round);
         return text ?? [];
       })
     ),
+    ...nativeFindings(round, reference),
   ];
+}
+
+/** A native program may end in any way, or wait for ever, once power or a cable has failed. */
+function nativeFindings(
+  round: RoundOutcome,
+  { natives = new Map() }: Reference,
+): ChaosFinding[] {
+  if (!isWellBetween(round, 0, Number.MAX_SAFE_INTEGER)) return [];
+  const ends = nativeEnds(round.finals);
+  return [...natives].flatMap(([program, code]) => {
+    const found = ends.get(program);
+    if (found === code) return [];
+    const how = found === undefined ? "has no end" : `ended with code ${found}`;
+    return [{ check: "makes-progress", text: `${program} ${how}, undisturbed with ${code}` }];
+  });
 }
 
 type Report = FinalReply["reports"][number];
@@ -124,11 +155,17 @@ function deathsOf({ events }: RoundOutcome, host: string): number {
   return events.filter((event) => event.kind === "died" && event.name === host).length;
 }
 
-function failureOf({ node, topic, value }: Report): ChaosFinding | undefined {
+function failureOf(
+  { node, topic, value }: Report,
+  { record: { plan } }: RoundOutcome,
+): ChaosFinding | undefined {
   const { program, message } = (value ?? {}) as Record<string, unknown>;
   if (topic !== "program-failed") return undefined;
-  // A user's own program may fail in any way.
-  if (isOwnProgram(String(program).replace(/#\d+$/, ""))) return undefined;
+  const run = String(program).replace(/#\d+$/, "");
+  // A user's own program may fail in any way, and for a native one see `nativeFindings`.
+  if (isOwnProgram(run) || nativeIn(plan, [node]).some((each) => each.program.run === run)) {
+    return undefined;
+  }
   return { check: "programs-run-through", text: `${node}: ${program}: ${message}` };
 }
 

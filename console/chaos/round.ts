@@ -10,6 +10,7 @@ import { EXIT } from "../../fabric/base/exit.ts";
 import type { ProgramScenario } from "../../fabric/rack/scenario/scenario.ts";
 import { readSettled } from "../../nodes/files.ts";
 import { programLine, recordedIn } from "../rack/fault_lines.ts";
+import type { NativeDoor } from "../rack/native/native.ts";
 import type { Prepared } from "../rack/prepare.ts";
 import { type Outcome, runProcesses } from "../rack/run_variant.ts";
 import { stallText } from "../rack/stall_text.ts";
@@ -33,6 +34,7 @@ export interface RoundOptions {
   readonly reference: Reference;
   /** A rack that has not come to its end by then fails. */
   readonly deadlineMs: number;
+  readonly native?: NativeDoor;
   /** Takes down the rack; the round then rejects with the signal's reason. */
   readonly signal?: AbortSignal;
 }
@@ -222,6 +224,8 @@ async function judge({ injected, events, outcome }: Ended, judged: JudgedRound) 
     one: await prepareRound(options.scenario, draft, {
       ...faults,
       packing: "all",
+      // As processes they have left a record, which serves in their place.
+      native: { kind: "replay", records: directory },
       signal: options.signal,
     }),
     run: { run: `${options.run}-replay`, directory: `${directory}/replay` },
@@ -247,7 +251,11 @@ export async function runUndisturbed(
   options: Omit<RoundOptions, "reference">,
 ): Promise<{ readonly endless: string } | Ended> {
   const free: RoundDraft = { ...draft, manner: { kind: "free" } };
-  const prepared = await prepareRound(options.scenario, free, { signal: options.signal });
+  const { native, signal } = options;
+  const prepared = await prepareRound(options.scenario, free, {
+    signal,
+    ...(native && { native }),
+  });
   const round = { draft: free, prepared, actions: [] };
   const ran = await runUnderChaos(round, { ...options, reference: NO_REFERENCE });
   if ("outcome" in ran) return ran;

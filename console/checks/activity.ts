@@ -1,6 +1,6 @@
 /**
- * Whether a run did anything that a verdict could be about: without activity every promise is kept,
- * and the verdict proves nothing.
+ * Activity is what a verdict is about: in a run that did nothing every promise is kept, and the verdict
+ * proves nothing.
  */
 import type { FinalReply } from "../../fabric/rack/assembly/run_file.ts";
 import type { AuditRecord, TimedRecord } from "../../fabric/audit.ts";

@@ -1,4 +1,5 @@
 /** Explores each variant of a scenario, and keeps the faults that replay counterexamples. */
+import { nativeSetUpOf } from "../../fabric/rack/assembly/run_file.ts";
 import { formatTime } from "../../fabric/base/time.ts";
 import { EXIT } from "../../fabric/base/exit.ts";
 import { listOf, refusal } from "../../fabric/rack/plan/problem.ts";
@@ -13,6 +14,7 @@ import { createRunDirectory, removeRun } from "../rack/run_directory.ts";
 import type { ScenarioSource } from "../scenarios/scenario_source.ts";
 import { faultLines } from "./counterexample.ts";
 import { explore } from "./explore.ts";
+import { checkNative, exploreNative, recoveriesText } from "./native/explore_native.ts";
 import type { Turned } from "./interleavings/interleavings.ts";
 import { verdictOfAll } from "./interleavings/verdict.ts";
 import type { ExploreJob, ExploreRequest } from "../rack/own/explore_main.ts";
@@ -91,14 +93,28 @@ async function exploreIn(
   }
   const prepared = await prepare(source, choices);
   checkHost(prepared, options.explore.cut);
+  for (const one of prepared) if (one.native !== undefined) checkNative(one);
+  if (prepared[0]!.native !== undefined && choices.native?.kind === "run") {
+    choices.native.onNotice?.(recoveriesText(prepared[0]!));
+  }
   const explored: Explored[] = [];
   await using explorer = new Explorer(options.jobs ?? 1);
   for (const [i, one] of prepared.entries()) {
     if (options.explore.stopped?.()) break;
-    const found = await explorer.explore(one, options.explore, (progress) => {
+    const tell = (progress: ExploreProgress) => {
       const title = `${one.label}: ${progressText(progress)}`;
       onProgress?.(title, (i + progress.share) / prepared.length);
-    });
+    };
+    const native = nativeSetUpOf(one);
+    const found = native === undefined
+      ? await explorer.explore(one, options.explore, tell)
+      : await exploreNative({
+        prepared: { ...one, native },
+        directory: await variantFolder(await directory(), i),
+        options: options.explore,
+        jobs: options.jobs ?? 1,
+        onProgress: tell,
+      });
     const verdict = ofAllInstants(found, options.explore);
     const left = verdict.counterexample && await leave(verdict.counterexample, {
       directory: await directory(),
@@ -113,6 +129,13 @@ async function exploreIn(
   const isWhole = explored.length === prepared.length;
   const { input } = choices;
   return { scenario: plan.scenario, seed: plan.seed, explored, isWhole, input };
+}
+
+/** For what the native programs of a variant write. */
+async function variantFolder(directory: string, place: number): Promise<string> {
+  const folder = `${directory}/${place}`;
+  await Deno.mkdir(folder, { recursive: true, mode: 0o700 });
+  return folder;
 }
 
 /** A verdict on chosen instants is partial. */

@@ -39,7 +39,8 @@ export function instantsOf(
   );
 }
 
-function* heldEdges(recording: RackRun, { config, noticePs }: Victim): Generator<Time> {
+/** Of what the cards of a host keep for it (`wsp`). */
+export function* heldEdges(recording: RackRun, { config, noticePs }: Victim): Generator<Time> {
   if (!cardsKeepWrites(config.domain)) return;
   for (const rnic of config.rnics) {
     for (const history of recording.held.get(rnic) ?? []) yield* history.edges(noticePs);

@@ -4,7 +4,7 @@
  */
 import type { TimedRecord } from "../../fabric/audit.ts";
 import { DOMAIN_NAMES, type PersistenceDomain } from "../../fabric/rack/plan/persistence_domain.ts";
-import type { Architecture } from "../../fabric/rack/plan/plan.ts";
+import { type Architecture, MEMORIES, type Memory } from "../../fabric/rack/plan/plan.ts";
 import { makePlan } from "../../fabric/rack/assembly/topology.ts";
 import { sleep } from "../../fabric/bus/wall_time.ts";
 import { variants } from "../../fabric/rack/scenario/variants.ts";
@@ -26,7 +26,6 @@ import { parseScenario } from "../../fabric/rack/scenario/parse_scenario.ts";
 const MATRIX_UPDATES = ["single", "compound", "mixed", "replaced"] as const;
 const ARCHITECTURES = ["ddio", "ddio+ns"] as const;
 const DDIOS = ["off", "on"] as const;
-const RECEIVE_BUFFERS = ["dram", "scm"] as const;
 
 export interface MatrixPlace {
   readonly method: MethodName;
@@ -34,7 +33,7 @@ export interface MatrixPlace {
   readonly arch: Architecture;
   readonly ddio: "off" | "on";
   readonly domain: PersistenceDomain;
-  readonly receiveBuffer: typeof RECEIVE_BUFFERS[number];
+  readonly receiveBuffer: Memory;
   /** Absent: PCIe. The rules are the same. */
   readonly attach?: "coherent";
 }
@@ -54,7 +53,7 @@ function receiveBuffersOf(
   method: MethodName,
   update: MatrixPlace["update"],
 ): readonly MatrixPlace["receiveBuffer"][] {
-  return update === "replaced" && method !== "send-read" ? ["dram"] : RECEIVE_BUFFERS;
+  return update === "replaced" && method !== "send-read" ? ["dram"] : MEMORIES;
 }
 
 export function matrixPlaces(): MatrixPlace[] {

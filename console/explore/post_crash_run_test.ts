@@ -98,6 +98,22 @@ describe("PostCrashRuns of a rack", () => {
     );
     for (const time of [1_000_000, 1_000_001]) doesNotThrow(runOfFailure(time));
   });
+
+  it("P-12: is one run for all instants with equally many frames, also where others were asked for meanwhile", () => {
+    const sendings = new Map([["b-rnic", { frames: [2_000_000, 4_000_000] }]]);
+    const recording = { ...recorded, sendings } as unknown as RackRun;
+    for (const [keep, made] of [[2, 3], [1, 4]] as const) {
+      const runs = new PostCrashRuns(rack, { recording, victim: victimOf() }, {
+        histories: false,
+        keep,
+      });
+      const seen = [1, 1.5, 3, 5, 3.5, 3, 1].map((us) => runs.at(us * 1_000_000));
+      same(seen.map(({ frames }) => frames), [0, 0, 1, 2, 1, 1, 0]);
+      same(seen.slice(0, 4).map(({ cutAt }) => cutAt), [1, 1, 3, 5].map((us) => us * 1_000_000));
+      equal(runs.count, made, `${keep} are kept`);
+      equal(seen[6], seen[0], "the first is kept");
+    }
+  });
 });
 
 describe("instantsOf", () => {

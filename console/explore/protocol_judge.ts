@@ -221,7 +221,8 @@ export class ProtocolJudge {
   }
 }
 
-function* instantsWithin(
+/** Moves the cursor to each instant of a recovery at which a second power failure leaves something else. */
+export function* instantsWithin(
   log: HistoryLog,
   { cursor, cells, tear }: {
     readonly cursor: CrashCursor;

@@ -3,7 +3,14 @@ import { formatTime } from "../../fabric/base/time.ts";
 import { interleavingsText, leftText, pointsText } from "../api/explore_text.ts";
 import type { Prepared } from "../rack/prepare.ts";
 import { columnsOf, tableText } from "../reports/table.ts";
-import type { BytePlace, Counterexample, ExploreProgress, PlacedBytes, Verdict } from "./types.ts";
+import type {
+  BytePlace,
+  Counterexample,
+  ExploreProgress,
+  NativeSeen,
+  PlacedBytes,
+  Verdict,
+} from "./types.ts";
 import { countOf } from "../checks/finding.ts";
 
 export interface Explored extends Pick<Prepared, "label" | "variant"> {
@@ -52,6 +59,7 @@ function countsText(verdict: Verdict): string {
       ...(why === undefined ? [] : [`not all: ${why}`]),
     ].join("; ");
   }
+  if (verdict.native !== undefined) return nativeText(verdict, verdict.native);
   const more = `more choices than were tried at ${countOf(bounded, "instant")}`;
   const parts = [
     pointsText(verdict),
@@ -66,6 +74,26 @@ function countsText(verdict: Verdict): string {
     ...(why === undefined ? [] : [verdict.verdict === "partial" ? `not all: ${why}` : why]),
   ];
   return parts.join("; ");
+}
+
+function nativeText(verdict: Verdict, { images, steps, flushes }: NativeSeen): string {
+  const { wallMs, promises, exhaustive, judgedBy, why, again } = verdict;
+  const inOneStep = steps === 0 ? "" : `, ${countOf(steps, "time")} of several cache lines`;
+  return [
+    pointsText(verdict),
+    `one run; a recovery on each of ${countOf(images, "distinct image")}, ${
+      (wallMs / 1_000).toFixed(2)
+    } s`,
+    `${promises} promised`,
+    ...(again.cut > 0 ? [`cut again during ${countOf(again.cut, "recovery", "recoveries")}`] : []),
+    ...(judgedBy.length > 0 ? [`judged by ${judgedBy.join(", ")}`] : []),
+    ...(exhaustive ? ["all choices at all instants"] : []),
+    `not tried: other interleavings of the programs, and orders of what one stores between two calls${inOneStep}`,
+    ...(flushes > 0
+      ? [`up to ${countOf(flushes, "flush", "flushes")} in their code are not seen`]
+      : []),
+    ...(why === undefined ? [] : [verdict.verdict === "partial" ? `not all: ${why}` : why]),
+  ].join("; ");
 }
 
 /** `12 runs of interleavings, 40 crash points`. */
@@ -86,6 +114,7 @@ function holdText({ by, step, number, until }: HoldPlan): string {
 function counterexampleText(counterexample: Counterexample, command: string | null): string {
   const { hosts, atPs, found, checker, promised, places, writebacks, again, ladder, holds } =
     counterexample;
+  const { printed } = counterexample;
   const sections = [
     holds === undefined
       ? `The power of ${hosts.join(", ")} fails at ${atPs} ps (${formatTime(atPs)}).`
@@ -93,6 +122,7 @@ function counterexampleText(counterexample: Counterexample, command: string | nu
     ...(again === undefined ? [] : [againText(again)]),
     `${checker}: ${found}`,
     ...(promised.length > 0 ? [`What had been promised:\n${indented(promised)}`] : []),
+    ...(printed === undefined ? [] : [printedText(printed)]),
     ...(places.length > 0 ? [`Where the bytes were:\n${placesTable(places)}`] : []),
     ...(writebacks.length > 0
       ? [
@@ -114,6 +144,11 @@ function earlyText({ at, node, from, to, buffered, data }: WritebackPlan): strin
     ? "the I/O controller was about to write it"
     : "the cache had it";
   return `0x${from.toString(16)} to 0x${to.toString(16)} of ${node}, as ${holder} at ${at} ps`;
+}
+
+function printedText(lines: readonly string[]): string {
+  if (lines.length === 0) return "Recovery has printed nothing.";
+  return `What recovery has printed:\n${indented(lines)}`;
 }
 
 function againText(again: number): string {

@@ -88,6 +88,7 @@ export function runRack(rack: ExploredRack, options: RunOptions = {}): RackRun {
     image: (host) => (offset, length) => scm.get(host)!.read(offset, offset + length),
     inputs: (host) => rack.inputs[host] ?? {},
     own: rack.own,
+    native: rack.native,
     ...(options.histories && {
       memoryLog(host, life) {
         const known = histories.get(host);

@@ -6,6 +6,7 @@ import type { CreateNode } from "../../fabric/partition/partition.ts";
 import type { SimulatedOrder } from "../../fabric/partition/simulator.ts";
 import type { FaultPlan, HoldPlan, RackPlan, WritebackPlan } from "../../fabric/rack/plan/plan.ts";
 import type { Time } from "../../fabric/base/time.ts";
+import type { FactoryOptions } from "../../nodes/make_host.ts";
 import type { MakeProgram } from "../../nodes/host/own_programs.ts";
 import type { ValueOf, ValuesOf } from "../../fabric/rack/plan/option_rows.ts";
 import { EXPLORE_OPTIONS, type VERDICTS } from "../api/options.ts";
@@ -20,6 +21,8 @@ export interface ExploredRack {
   readonly inputs: Readonly<Record<string, Readonly<Record<string, Uint8Array>>>>;
   /** By their path in the scenario. */
   readonly own: Readonly<Record<string, MakeProgram>>;
+  /** Starts native programs: such a rack is run once, see `native/`. */
+  readonly native?: FactoryOptions["native"];
   readonly orders?: readonly SimulatedOrder[];
   /** For tests: a defective card. */
   readonly replace?: (create: CreateNode) => CreateNode;
@@ -82,7 +85,17 @@ export interface Interleavings {
 
 export const UNCHECKED = "nothing was promised or checked";
 
-export type Oracle = "promises" | "check" | "operations" | "robustness";
+export type Oracle = "promises" | "check" | "operations" | "robustness" | "recovery";
+
+/** Of native programs: what one run has shown, and what it could not see. */
+export interface NativeSeen {
+  /** Distinct contents of hosts' SCM: a recovery ran on each. */
+  readonly images: number;
+  /** Times that a program has stored into several cache lines between two calls. */
+  readonly steps: number;
+  /** Instructions that flush unseen, in the programs' code. */
+  readonly flushes: number;
+}
 
 export interface Verdict {
   /**
@@ -118,6 +131,8 @@ export interface Verdict {
   readonly judgedBy: readonly Oracle[];
   readonly writes: number;
   readonly promises: number;
+  /** Absent where no program is a native one. */
+  readonly native?: NativeSeen;
   /** Absent where no two programs share bytes of a region, or none was wanted. */
   readonly interleavings?: Interleavings;
   readonly wallMs: number;
@@ -147,6 +162,8 @@ export interface Counterexample {
   readonly found: string;
   /** Changes that recovery made to memory before a second power failure. */
   readonly again?: number;
+  /** What a native recovery printed. */
+  readonly printed?: readonly string[];
   readonly ladder: string;
   /** Without frames; null where no operation was traced. */
   readonly operation: LadderDocument | null;

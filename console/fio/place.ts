@@ -1,6 +1,6 @@
 /** Which host of the scenario a job's threads run on, and which server each client meets. */
 import { type Problem, Refusal, refusal } from "../../fabric/rack/plan/problem.ts";
-import type { HostPlan } from "../../fabric/rack/plan/plan.ts";
+import type { HostPlan, Memory } from "../../fabric/rack/plan/plan.ts";
 import { formatSize } from "../../fabric/rack/plan/units.ts";
 import { formatAddress } from "../../fabric/trace/describe.ts";
 import type { EngineName, FioJob } from "../../nodes/host/programs/fio/job.ts";
@@ -15,7 +15,7 @@ export interface PlaceOptions {
   readonly from?: string;
   readonly to?: string;
   /** For the workspace of a server that no job file describes. */
-  readonly memory: "dram" | "scm";
+  readonly memory: Memory;
 }
 
 export type Memories = Pick<HostPlan, "dramBytes" | "scmBytes">;

@@ -1,3 +1,4 @@
+import type { Memory } from "../../fabric/rack/plan/plan.ts";
 import type { FioJob } from "../../nodes/host/programs/fio/job.ts";
 import type { FioResult, ThreadResult } from "../../nodes/host/programs/fio/fio.ts";
 import type { Packing } from "../../fabric/rack/assembly/topology.ts";
@@ -25,7 +26,7 @@ export interface RunFioOptions extends RunManner {
   readonly packing: Packing;
   readonly from?: string;
   readonly to?: string;
-  readonly memory: "dram" | "scm";
+  readonly memory: Memory;
   /** Default: on, where the scenario has both. */
   readonly ddio?: "on" | "off";
   readonly seed?: number;

@@ -1,7 +1,7 @@
 import { PATIENCE_MS } from "../../fabric/base/patience.ts";
 import { BusError } from "../../fabric/bus/bus.ts";
 import { sleep } from "../../fabric/bus/wall_time.ts";
-import { BUS_ENVIRONMENT, type RunFile } from "../../fabric/rack/assembly/run_file.ts";
+import type { RunFile } from "../../fabric/rack/assembly/run_file.ts";
 import type { ProgramScenario } from "../../fabric/rack/scenario/scenario.ts";
 import { fromFileUrl, projectFile } from "../base/paths.ts";
 import { commandFlags } from "../base/v8_flags.ts";
@@ -11,7 +11,7 @@ import { keepScenario } from "../scenarios/kept_scenario.ts";
 import type { ScenarioSource } from "../scenarios/scenario_source.ts";
 import { linkedTo, type RackLink, type RackUp } from "./live/racks.ts";
 import { takeDown } from "./live/take_down.ts";
-import { useExisting } from "./nats_server.ts";
+import { existingEnvironment, type ExistingNats } from "./existing_nats.ts";
 import {
   keepInputs,
   lacksInput,
@@ -153,8 +153,7 @@ function thrownBy(check: () => void): unknown {
   }
 }
 
-function spawnDetached(runFilePath: string, nats: string | undefined): Deno.ChildProcess {
-  const existing = nats === undefined ? undefined : useExisting(nats);
+function spawnDetached(runFilePath: string, nats: ExistingNats | undefined): Deno.ChildProcess {
   return new Deno.Command(Deno.execPath(), {
     args: [
       "run",
@@ -164,12 +163,7 @@ function spawnDetached(runFilePath: string, nats: string | undefined): Deno.Chil
     ],
     // A session of its own: Ctrl-C in this terminal does not reach it.
     detached: true,
-    env: {
-      [BUS_ENVIRONMENT.url]: existing?.url ?? "",
-      [BUS_ENVIRONMENT.user]: existing?.user ?? "",
-      [BUS_ENVIRONMENT.password]: existing?.password ?? "",
-      [BUS_ENVIRONMENT.token]: existing?.token ?? "",
-    },
+    env: existingEnvironment(nats),
     stdin: "null",
     stdout: "null",
     stderr: "null",

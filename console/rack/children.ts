@@ -33,7 +33,7 @@ export interface Child {
   readonly name: string;
   readonly pid: number;
   readonly exited: Promise<Deno.CommandStatus>;
-  /** Whether or not the log had room for it. */
+  /** Also those for which the log had no room. */
   lastWords(): string;
   kill(signal: Deno.Signal): void;
 }

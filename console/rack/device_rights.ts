@@ -4,9 +4,8 @@
  */
 import { DEVICE_WRITES, LANE_WRITES } from "../../nodes/files.ts";
 import { NATIVE_FOLDER } from "../../nodes/native_ports.ts";
+import { RECORDED_FOLDER } from "../../nodes/native_records.ts";
 import { v8Flags } from "../base/v8_flags.ts";
-
-const BUS_PORT = 4222;
 
 /** One device allocates little: the small young generation saves 4 MB per process. */
 export const SMALL_HEAP = "--max-semi-space-size=1";
@@ -17,21 +16,24 @@ const LANES_HEAP = "--max-semi-space-size=8";
  * What a process with native programs may do besides: a shell makes their pipes and starts them, so it may do what
  * the user may.
  */
-export const NATIVE_RIGHTS = { writes: [NATIVE_FOLDER], flags: ["--allow-run=sh"] } as const;
+export const NATIVE_RIGHTS = {
+  writes: [NATIVE_FOLDER, RECORDED_FOLDER],
+  flags: ["--allow-run=sh"],
+} as const;
 
 /**
- * @param url of the bus.
+ * @param hosts `host:port` of each server of the bus.
  * @param options.directory of the run; the process runs in it where it is absent.
  * @param options.isNative one of its hosts has native programs.
  */
 export function deviceRights(
-  url: string,
+  hosts: readonly string[],
   { directory = ".", isNative = false }: {
     readonly directory?: string;
     readonly isNative?: boolean;
   } = {},
 ): string[] {
-  return rightsTo(url, {
+  return rightsTo(hosts, {
     heap: SMALL_HEAP,
     writes: pathsIn(directory, writesOf(DEVICE_WRITES, isNative)),
     isNative,
@@ -44,12 +46,12 @@ function writesOf(writes: readonly string[], isNative: boolean): readonly string
 
 /**
  * Rights of a process with several racks.
- * @param url of the bus.
+ * @param hosts `host:port` of each server of the bus.
  * @param options.directories of the racks, below that in which the process runs.
  * @param options.isNative see {@link deviceRights}.
  */
 export function laneRights(
-  url: string,
+  hosts: readonly string[],
   { directories, isNative = false }: {
     readonly directories: readonly string[];
     readonly isNative?: boolean;
@@ -57,7 +59,7 @@ export function laneRights(
 ): string[] {
   const parts = writesOf(LANE_WRITES, isNative);
   const writes = directories.flatMap((directory) => pathsIn(directory, parts));
-  return rightsTo(url, { heap: LANES_HEAP, writes, isNative });
+  return rightsTo(hosts, { heap: LANES_HEAP, writes, isNative });
 }
 
 function pathsIn(directory: string, parts: readonly string[]): string[] {
@@ -65,20 +67,18 @@ function pathsIn(directory: string, parts: readonly string[]): string[] {
 }
 
 function rightsTo(
-  url: string,
+  hosts: readonly string[],
   { heap, writes, isNative }: {
     readonly heap: string;
     readonly writes: readonly string[];
     readonly isNative: boolean;
   },
 ): string[] {
-  // URL knows host and port of this scheme.
-  const { hostname, port } = new URL(url.replace(/^\w+:/, "http:"));
   return [
     v8Flags(heap),
     "--cached-only",
     "--deny-import",
-    `--allow-net=${hostname}:${port || BUS_PORT}`,
+    `--allow-net=${hosts.join(",")}`,
     "--allow-read",
     `--allow-write=${writes.join(",")}`,
     "--allow-env",

@@ -4,6 +4,7 @@ import { DamagedFileError } from "../base/files.ts";
 import { NatsServerError } from "./nats_server.ts";
 import { RackError } from "../base/rack_error.ts";
 import { Refusal } from "../../fabric/rack/plan/problem.ts";
+import { ReplayError } from "../../fabric/base/replay_error.ts";
 import { EXIT } from "../../fabric/base/exit.ts";
 import { OutputError } from "../../nodes/files.ts";
 import { ScmFileError } from "../../nodes/host/store/scm_file.ts";
@@ -18,6 +19,7 @@ export function explain(error: unknown): { message: string; code: number } {
     ScmFileError,
     OutputError,
     DamagedFileError,
+    ReplayError,
     Deno.errors.NotFound,
     Deno.errors.PermissionDenied,
   ].some((kind) => error instanceof kind);

@@ -6,7 +6,12 @@ import { assert } from "../../fabric/base/assert.ts";
 import { type Access, USERS } from "../../fabric/bus/access.ts";
 import { PATIENCE_MS } from "../../fabric/base/patience.ts";
 import type { Bus } from "../../fabric/bus/bus.ts";
-import { connectNats, type NatsAddress, type NatsOptions } from "../../fabric/bus/nats_bus.ts";
+import {
+  connectNats,
+  hostsOf,
+  type NatsAddress,
+  type NatsOptions,
+} from "../../fabric/bus/nats_bus.ts";
 import { type Refused, violationsOf } from "./refused.ts";
 import { sleep } from "../../fabric/bus/wall_time.ts";
 
@@ -31,6 +36,8 @@ export class NatsServerError extends Error {
 
 export interface Broker {
   addressOf(user: string): NatsAddress;
+  /** `host:port` of each server: a process may speak to no other. */
+  readonly hosts: readonly string[];
   /**
    * Refusals to this run, or to no known run, as far as they are known: see {@link violationIn}.
    */
@@ -51,11 +58,6 @@ export function connectSupervisor(
     name: USERS.supervisor,
     ...(connectTimeoutMs !== undefined && { connectTimeoutMs }),
   });
-}
-
-/** A server of another owner has one credential for all, whose rights that owner sets. */
-export function brokerAt(address: NatsAddress): Broker {
-  return { addressOf: () => address, refused: () => [] };
 }
 
 /**
@@ -107,42 +109,6 @@ export async function startNatsServer(options: NatsServerOptions): Promise<NatsS
     throw error;
   } finally {
     signal?.removeEventListener("abort", stop);
-  }
-}
-
-/** @throws NatsServerError */
-export function existingBroker(url: string): Broker {
-  return brokerAt(useExisting(url));
-}
-
-/**
- * Parses `nats://user:password@host:port`, `nats://token@host:port`, `host:port`.
- * @throws NatsServerError
- */
-export function useExisting(url: string): NatsAddress {
-  const full = url.includes("://") ? url : `nats://${url}`;
-  // Parsed as http, since URL splits other schemes differently; the default port 80 is then omitted.
-  const parsed = URL.parse(full.replace(/^nats:/, "http:"));
-  if (!full.startsWith("nats://") || parsed === null || parsed.pathname !== "/") {
-    throw new NatsServerError(
-      // A credential may contain slashes and further @.
-      `Cannot use ${
-        url.replace(/^(\w+:\/\/)?.*@/s, "$1…@")
-      }: expected nats://user:password@host:port`,
-    );
-  }
-  const port = parsed.port || (/:80\/?$/.test(full) ? "80" : "4222");
-  const [user, password] = [parsed.username, parsed.password].map(unescaped) as [string, string];
-  const address = `nats://${parsed.hostname}:${port}`;
-  if (user === "") return { url: address };
-  return password === "" ? { url: address, token: user } : { url: address, user, password };
-}
-
-function unescaped(part: string): string {
-  try {
-    return decodeURIComponent(part);
-  } catch {
-    return part;
   }
 }
 
@@ -211,6 +177,10 @@ export class NatsServer implements Broker {
   /** Of the only user; on a server with rights, of the supervisor. */
   get address(): NatsAddress {
     return this.addressOf(USERS.supervisor);
+  }
+
+  get hosts(): string[] {
+    return hostsOf(this.address.url);
   }
 
   get pid(): number {
@@ -405,7 +375,24 @@ export function authorization(
   passwords: ReadonlyMap<string, string>,
   rights: ReadonlyMap<string, Access> | undefined,
 ): string {
-  const users = [...passwords].map(([name, password]) => {
+  return `authorization {
+  # Hundreds of processes that start at once take turns on the processors between greeting and login.
+  timeout: ${LOGIN_S}
+  users: ${
+    usersText(new Map([...passwords].map(([user, password]) => [user, { user, password }])), rights)
+  }
+}
+`;
+}
+
+/**
+ * @param logins by the process's name; `password` as in {@link authorization}.
+ */
+export function usersText(
+  logins: ReadonlyMap<string, { readonly user: string; readonly password: string }>,
+  rights: ReadonlyMap<string, Access> | undefined,
+): string {
+  const users = [...logins].map(([name, { user, password }]) => {
     const access = rights?.get(name);
     const permissions = access === undefined ? "" : `
       permissions: {
@@ -413,17 +400,12 @@ export function authorization(
         subscribe: { allow: ${JSON.stringify(access.subscribe)} }
       }`;
     return `    {
-      user: "${name}", password: ${password}${permissions}
+      user: "${user}", password: ${password}${permissions}
     }`;
   });
-  return `authorization {
-  # Hundreds of processes that start at once take turns on the processors between greeting and login.
-  timeout: ${LOGIN_S}
-  users: [
+  return `[
 ${users.join("\n")}
-  ]
-}
-`;
+  ]`;
 }
 
 function signal(process: Deno.ChildProcess, name: Deno.Signal): void {

@@ -14,7 +14,7 @@ import {
   withHolds,
   type WritebackPlan,
 } from "../../fabric/rack/plan/plan.ts";
-import type { NativeSetUp, RunFile } from "../../fabric/rack/assembly/run_file.ts";
+import type { NativeManner, RunFile } from "../../fabric/rack/assembly/run_file.ts";
 import type { ProgramScenario, Scenario } from "../../fabric/rack/scenario/scenario.ts";
 import {
   type ScenarioVariant,
@@ -51,7 +51,7 @@ export interface Prepared {
   readonly programs: Readonly<Record<string, string>>;
   readonly hooked: readonly string[];
   /** For its native programs; absent: it has none, or is only looked at. */
-  readonly native?: NativeSetUp;
+  readonly native?: NativeManner;
 }
 
 export interface PrepareOptions extends VariantChoices {
@@ -63,7 +63,7 @@ export interface PrepareOptions extends VariantChoices {
   /** Typed by the user: an option that no program reads is an error. */
   readonly isTyped?: boolean;
   readonly seed?: number;
-  /** What becomes of native programs; absent: they are refused, as what runs them would have to run them again. */
+  /** What becomes of native programs; absent: they are refused. */
   readonly native?: NativeDoor;
   /** Replaces the scenario's faults, for a replay. */
   readonly faults?: readonly FaultPlan[];

@@ -92,17 +92,17 @@ export class ProcessSet {
 
   /**
    * Rights of a device's process, and the folder in which it runs.
-   * @param url of the bus. @param options see {@link laneRights}.
+   * @param hosts `host:port` of each server of the bus. @param options see {@link laneRights}.
    */
   rightsOn(
-    url: string,
+    hosts: readonly string[],
     options: { readonly isNative: boolean },
   ): Required<Pick<ChildOptions, "rights" | "cwd">> {
     const { directory, runFiles } = this.#options;
     const directories = runFiles.map((path) =>
       path.slice(directory.length + 1, path.lastIndexOf("/"))
     );
-    return { rights: laneRights(url, { directories, ...options }), cwd: directory };
+    return { rights: laneRights(hosts, { directories, ...options }), cwd: directory };
   }
 
   /** The rack has ended: a process that starts from now on does not prepare for it. */

@@ -12,6 +12,7 @@ import type { ScenarioSource } from "../scenarios/scenario_source.ts";
 import type { RunReport } from "../reports/method_report.ts";
 import type { JudgedVariant } from "../reports/run_checks.ts";
 import { judge, summarise } from "../reports/summarise.ts";
+import type { ExistingNats } from "./existing_nats.ts";
 import { readFaultLines } from "./fault_lines.ts";
 import { keepInputs, onlyOne, prepare, type Prepared, type PrepareOptions } from "./prepare.ts";
 import { beforeRun, createRunDirectory, type NewRun, runDirectoryAt } from "./run_directory.ts";
@@ -23,8 +24,8 @@ import type { Supervisor } from "./supervisor.ts";
 import { type Outcome, type RunOptions, runSimulated } from "./run_variant.ts";
 
 export interface RunManner {
-  /** Address of a nats-server to use instead of starting one. */
-  readonly nats?: string;
+  /** To use instead of starting a nats-server. */
+  readonly nats?: ExistingNats;
   /** A folder for frames, a file for the devices' timeline; true: in the run's directory. */
   readonly pcap?: string | true;
   readonly perfetto?: string | true;
@@ -76,15 +77,7 @@ export async function runScenario(
   const { faultsFile, signal } = options;
   const faults = faultsFile === undefined ? undefined : await readFaultLines(faultsFile);
   const stops = options.inspect !== undefined;
-  const { native, ...choices } = options.prepare;
-  const prepared = await prepare(scenario, {
-    ...choices,
-    ...faults,
-    stops,
-    signal,
-    // A record is of a run, which is to come to the same.
-    ...(native && faults === undefined && { native }),
-  });
+  const prepared = await prepare(scenario, { ...options.prepare, ...faults, stops, signal });
   if (stops) checkInspected(prepared, scenario.path);
   const nodes = [...new Set(prepared.flatMap(({ plan }) => plan.nodes.map(({ name }) => name)))];
   const { faults: power = [], writebacks = [], holds = [], morePrograms = [] } = faults ?? {};

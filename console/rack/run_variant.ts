@@ -5,6 +5,7 @@ import {
   busPatienceMs,
   type FinalReply,
   type RunFile,
+  startsNative,
 } from "../../fabric/rack/assembly/run_file.ts";
 import type { Time } from "../../fabric/base/time.ts";
 import { type Broker, connectSupervisor } from "./nats_server.ts";
@@ -181,7 +182,7 @@ export async function runSimulated(prepared: Prepared, options: RunOptions): Pro
   const began = performance.now();
   options.signal?.throwIfAborted();
   const isOwn = Object.keys(prepared.programs).length > 0;
-  const isNative = prepared.native !== undefined;
+  const isNative = startsNative(prepared);
   const { digest, virtualPs, events, final, nodes, record, protocols } = isOwn || isNative
     ? await simulateConfined(prepared, options)
     : await simulateHere(prepared, options);
@@ -239,7 +240,7 @@ async function simulateConfined(prepared: Prepared, options: RunOptions): Promis
       ...nativeIn(prepared.plan).map(({ program }) => program.run),
     ],
     reads: "all",
-    ...(prepared.native === undefined ? { writes: DEVICE_WRITES } : {
+    ...(!startsNative(prepared) ? { writes: DEVICE_WRITES } : {
       writes: [...DEVICE_WRITES, ...NATIVE_RIGHTS.writes],
       more: NATIVE_RIGHTS.flags,
     }),

@@ -4,13 +4,8 @@
 import { accessOfLanes } from "../../fabric/bus/access.ts";
 import { forEachAtOnce } from "../base/at_once.ts";
 import { RackError } from "../base/rack_error.ts";
-import {
-  type Broker,
-  connectSupervisor,
-  existingBroker,
-  type NatsServer,
-  startNatsServer,
-} from "./nats_server.ts";
+import { existingBroker, type ExistingNats } from "./existing_nats.ts";
+import { type Broker, connectSupervisor, type NatsServer, startNatsServer } from "./nats_server.ts";
 import type { Prepared } from "./prepare.ts";
 import { ProcessSet } from "./process_set.ts";
 import { writeRunFile } from "./run_directory.ts";
@@ -29,7 +24,7 @@ export interface SideBySideOptions {
   /** Of the set of processes, a subject token; names of its racks on the bus begin with it. */
   readonly id: string;
   readonly path: string;
-  readonly nats?: string | undefined;
+  readonly nats?: ExistingNats | undefined;
   /** At once in one set; default: {@link LANES}. */
   readonly lanes?: number | undefined;
   /** Wall time after which a rack has failed; default: none. */
@@ -73,7 +68,9 @@ async function brokerFor(
   { one }: Rack,
   { path, nats, signal }: SideBySideOptions,
 ): Promise<Broker & Pick<NatsServer, "stop">> {
-  if (nats !== undefined) return { ...existingBroker(nats), stop: () => Promise.resolve() };
+  if (nats !== undefined) {
+    return { ...await existingBroker(nats, one), stop: () => Promise.resolve() };
+  }
   return await startNatsServer({ dir: path, users: accessOfLanes(one), keepUp: true, signal });
 }
 

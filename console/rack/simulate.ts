@@ -58,6 +58,7 @@ export async function simulate(runFile: RunFile, options: SimulateOptions): Prom
     observationWriter(`${directory}/observed/all.here.seen`, observe);
   const observer = teeOf([recorder, watch?.observer]);
   const reports: FinalReply["reports"][number][] = [];
+  const native = nativePorts(runFile);
   let span = 0;
   try {
     const { own, replace } = await options.load?.() ?? { own: {}, replace: (create) => create };
@@ -68,7 +69,7 @@ export async function simulate(runFile: RunFile, options: SimulateOptions): Prom
         image: (host) => (offset, length) => stores.get(host)!.readImage(offset, length),
         inputs: (host) => inputs.get(host) ?? {},
         own,
-        native: nativePorts(runFile),
+        native: native?.port,
         ...(watch?.memoryLog && { memoryLog: watch.memoryLog }),
       })),
       onDurable: (host, writes) => stores.get(host)!.commit(span++, writes),
@@ -100,6 +101,7 @@ export async function simulate(runFile: RunFile, options: SimulateOptions): Prom
     const { digest, now: virtualPs, events } = simulator;
     return { digest, virtualPs, events, final, nodes: simulator.digests() };
   } finally {
+    native?.flush();
     for (const store of stores.values()) store.close();
     recorder?.close();
     trace?.close();

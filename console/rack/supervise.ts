@@ -9,18 +9,9 @@
  */
 import { accessOfProcesses, USERS } from "../../fabric/bus/access.ts";
 import { EXIT } from "../../fabric/base/exit.ts";
-import {
-  BUS_ENVIRONMENT,
-  busAddressFrom,
-  type RunFile,
-} from "../../fabric/rack/assembly/run_file.ts";
-import {
-  type Broker,
-  brokerAt,
-  connectSupervisor,
-  type NatsServer,
-  startNatsServer,
-} from "./nats_server.ts";
+import { BUS_ENVIRONMENT, type RunFile } from "../../fabric/rack/assembly/run_file.ts";
+import { existingBroker, existingFrom } from "./existing_nats.ts";
+import { type Broker, connectSupervisor, type NatsServer, startNatsServer } from "./nats_server.ts";
 import { writeProcesses } from "./process_table.ts";
 import { reserveEnd, writeEnd, writeSupervisor } from "./run_directory.ts";
 import { Supervisor, type SupervisorEvent } from "./supervisor.ts";
@@ -62,7 +53,7 @@ async function main(runFilePath: string): Promise<void> {
     server = await startNatsServer({ dir: directory, users, keepUp: true, onEvent });
   }
   const broker: Broker = server ??
-    brokerAt(busAddressFrom((variable) => Deno.env.get(variable)));
+    await existingBroker(existingFrom((variable) => Deno.env.get(variable)), runFile);
   const address = broker.addressOf(USERS.supervisor);
   try {
     const bus = await connectSupervisor(broker, { run, onError: log });

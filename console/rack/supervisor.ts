@@ -248,7 +248,7 @@ export class Supervisor {
   }
 
   #slotOf({ name, nodes }: RunFile["partitions"][number]): DeviceSlot {
-    const { runFilePath, broker } = this.#options;
+    const { runFilePath } = this.#options;
     return new DeviceSlot({
       name,
       nodes,
@@ -258,7 +258,7 @@ export class Supervisor {
           module: "nodes/main.ts",
           args: [runFilePath, name, instance],
           instance,
-          ...this.#rightsOf(broker.addressOf(name), nodes),
+          ...this.#rightsOf(nodes),
         }),
       onStart: (child) => this.#announce("started", child, ""),
       onEnd: (child, status) => {
@@ -276,13 +276,12 @@ export class Supervisor {
   }
 
   #rightsOf(
-    { url }: { readonly url: string },
     nodes: readonly string[],
   ): Pick<ChildOptions, "rights" | "cwd"> {
-    const { runFile: { plan, directory }, processes } = this.#options;
+    const { runFile: { plan, directory }, broker: { hosts }, processes } = this.#options;
     const isNative = nativeIn(plan, nodes).length > 0;
-    if (processes !== undefined) return processes.rightsOn(url, { isNative });
-    return { rights: deviceRights(url, { isNative }), cwd: directory };
+    if (processes !== undefined) return processes.rightsOn(hosts, { isNative });
+    return { rights: deviceRights(hosts, { isNative }), cwd: directory };
   }
 
   #spawn(

@@ -6,6 +6,8 @@ import { fromFileUrl, projectFile } from "../base/paths.ts";
 import { RackError } from "../base/rack_error.ts";
 import { inTurns } from "../base/turns.ts";
 import { refusal } from "../../fabric/rack/plan/problem.ts";
+import { nativeIn } from "../../fabric/rack/plan/plan.ts";
+import { readRecords } from "../../nodes/native_records.ts";
 import { flagsOf } from "../rack/own/confined.ts";
 import { framed, framesOf } from "../rack/own/frames.ts";
 import type { ReplayHead } from "./job.ts";
@@ -217,6 +219,11 @@ export class Replay {
       // It can never get the missing orders.
       this.#fail(new RackError(`The replay has not all orders: ${(error as Error).message}`));
       throw error;
+    }
+    if (nativeIn(head.plan).length > 0) {
+      for (const record of readRecords(head.runFile.directory)) {
+        await this.#send({ kind: "record", record });
+      }
     }
     const opened = Promise.withResolvers<void>();
     this.#opening = opened as unknown as Waiting;

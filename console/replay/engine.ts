@@ -1,6 +1,7 @@
 import { sleep } from "../../fabric/bus/wall_time.ts";
 import { Simulator } from "../../fabric/partition/simulator.ts";
 import { formatTime, NEVER, type Time } from "../../fabric/base/time.ts";
+import { nativeIn } from "../../fabric/rack/plan/plan.ts";
 import { oneOf, refusal } from "../../fabric/rack/plan/problem.ts";
 import { predicateProblem } from "../../fabric/trace/predicate.ts";
 import { nodeFactory } from "../../nodes/factory.ts";
@@ -153,6 +154,7 @@ export class ReplayEngine {
     const promises = this.#promises();
     return {
       ...{ run, variant, scenario: plan.scenario, seed: plan.seed, isLive },
+      natives: nativeIn(plan).length,
       exactness: this.exactness,
       endPs: this.#endPs,
       events: simulator.events,
@@ -302,6 +304,7 @@ export class ReplayEngine {
       image: (host) => (offset, length) => scm.get(host)!.read(offset, offset + length),
       inputs: (host) => this.#loaded.inputs.get(host) ?? {},
       own: this.#loaded.own,
+      native: this.#loaded.native,
     });
     const simulator = new Simulator({
       plan,

@@ -4,6 +4,7 @@
  */
 import { formatTime, type Time } from "../../fabric/base/time.ts";
 import { oneOf, refusal } from "../../fabric/rack/plan/problem.ts";
+import { refuseNative } from "../rack/native/native.ts";
 import { sourceOf } from "./source.ts";
 import type { ReplayTarget } from "./source.ts";
 import { explorePrepared } from "../explore/explore_scenario.ts";
@@ -50,6 +51,7 @@ export async function exploreRunAt(
   } = {},
 ): Promise<ForkedVerdict> {
   const { plan, orders, runFile, run, variant, until } = await sourceOf(target);
+  refuseNative(plan);
   const hosts = plan.nodes.flatMap(({ kind, name }) => kind === "host" ? [name] : []);
   if (!hosts.includes(host)) {
     throw refusal("host", { found: `"${host}"`, expected: oneOf(hosts, host) });

@@ -2,6 +2,7 @@
 import type { SimulatedOrder } from "../../fabric/partition/simulator.ts";
 import { EXIT } from "../../fabric/base/exit.ts";
 import { Refusal } from "../../fabric/rack/plan/problem.ts";
+import { Records } from "../../nodes/native_records.ts";
 import { giveUpRights, loadOwnPrograms, readInputs } from "../../nodes/files.ts";
 import { RackError } from "../base/rack_error.ts";
 import { explain } from "../rack/failure.ts";
@@ -18,7 +19,7 @@ async function main(): Promise<void> {
   // The parent ends this process in order; a terminal sends SIGINT to both.
   Deno.addSignalListener("SIGINT", () => {});
   let engine: ReplayEngine | undefined, loaded: Loaded | undefined;
-  const orders: SimulatedOrder[] = [], spool = takeSpool();
+  const orders: SimulatedOrder[] = [], spool = takeSpool(), records = new Records();
   let trouble: RackError | undefined;
   for await (const frame of framesOf(Deno.stdin.readable)) {
     const request = frame as ReplayRequest;
@@ -32,10 +33,12 @@ async function main(): Promise<void> {
             `The replay cannot keep what was put: ${(error as Error).message}`,
           );
         }
+      } else if (request.kind === "record") {
+        records.take([request.record]);
       } else if (request.kind === "open") {
         if (trouble !== undefined) throw trouble;
         const job = { ...request.head, orders: [...orders] };
-        loaded ??= await load(job, spool);
+        loaded ??= await load(job, { spool, records });
         const onProgress = (progress: ReplayProgress) => say({ kind: "progress", progress });
         if (engine?.canExtend(job)) await engine.extend(job, onProgress);
         else {
@@ -67,7 +70,10 @@ function takeSpool(): Spool {
   return new Spool(file);
 }
 
-async function load({ runFile, plan }: ReplayHead, spool: Spool): Promise<Loaded> {
+async function load(
+  { runFile, plan }: ReplayHead,
+  { spool, records }: { readonly spool: Spool; readonly records: Records },
+): Promise<Loaded> {
   const hosts = plan.nodes.flatMap(({ kind, name }) => kind === "host" ? [name] : []);
   const inputs = readInputs(runFile, hosts);
   const isOwn = Object.keys(runFile.programs).length > 0;
@@ -79,6 +85,7 @@ async function load({ runFile, plan }: ReplayHead, spool: Spool): Promise<Loaded
     spool,
     inputs,
     own,
+    native: (host, life) => records.port(host, life),
     replace: (create) => loops?.steps(create, plan, own) ?? create,
   };
 }

@@ -1,5 +1,6 @@
 import type { ReplayEngine } from "./engine.ts";
 import type { SimulatedOrder } from "../../fabric/partition/simulator.ts";
+import type { RecordBytes } from "../../nodes/native_records.ts";
 import type { ReplayHead, ReplayProgress } from "./job.ts";
 
 export const METHODS = [
@@ -29,6 +30,8 @@ export type Result<M extends Method> = Awaited<ReturnType<ReplayEngine[M]>>;
  */
 export type ReplayRequest =
   | { readonly kind: "orders"; readonly orders: readonly SimulatedOrder[] }
+  /** Of a native program, as it has grown: likewise before the head. */
+  | { readonly kind: "record"; readonly record: RecordBytes }
   | { readonly kind: "open"; readonly head: ReplayHead }
   | {
     readonly kind: "call";

@@ -13,6 +13,7 @@ import { type FoundOperation, OperationFinder } from "../../fabric/trace/trace.t
 import { NEVER, PS_PER_US, type Time, transferTime } from "../../fabric/base/time.ts";
 import { rackDigest } from "../../fabric/partition/digest.ts";
 import { nodeFactory } from "../../nodes/factory.ts";
+import type { FactoryOptions } from "../../nodes/make_host.ts";
 import { SCM_BASE } from "../../nodes/host/memory/address_map.ts";
 import type { MakeProgram } from "../../nodes/host/own_programs.ts";
 import { type Life, livesOf } from "../checks/lives.ts";
@@ -29,6 +30,8 @@ import { WireRecord } from "./wire_record.ts";
 export interface Loaded {
   readonly own: Readonly<Record<string, MakeProgram>>;
   readonly inputs: ReadonlyMap<string, Readonly<Record<string, Uint8Array>>>;
+  /** Serves native programs from the run's records. */
+  readonly native?: FactoryOptions["native"];
   readonly replace: (create: CreateNode) => CreateNode;
   /** For the bytes of writes; absent: they are kept in memory. */
   readonly spool?: Spool;
@@ -123,6 +126,7 @@ export class Recording {
       image: (host) => (offset, length) => scm.get(host)!.read(offset, offset + length),
       inputs: (host) => loaded.inputs.get(host) ?? {},
       own: loaded.own,
+      native: loaded.native,
       memoryLog: (host, life) => {
         const record = this.memory.get(host)!;
         if (life > 0) record.beginLife(this.lives.get(host)![life]!.from);

@@ -13,7 +13,6 @@ import type { SimulatedOrder } from "../../fabric/partition/simulator.ts";
 import { ifThere, isThere, linesIfThere, textIfThere } from "../base/files.ts";
 import { livesOf } from "../checks/lives.ts";
 import { faultsIn, inexactIn, recordedIn, type ReplayedFaults } from "../rack/fault_lines.ts";
-import { refuseNative } from "../rack/native/native.ts";
 import { INPUT_BYTES_MAX } from "../rack/prepare.ts";
 import { findRun, linkedTo, type RackUp } from "../rack/live/racks.ts";
 import { variantFolder } from "../reports/run_summary.ts";
@@ -68,7 +67,6 @@ export async function openSource(target: ReplayTarget, read: OrdersRead): Promis
   if (runFile === undefined) {
     throw refusal("", { found: `${id} has no run file`, expected: "a run that has begun" });
   }
-  refuseNative(runFile.plan);
   if (target.checkpoint !== undefined) {
     const checkpoint = readCheckpoint(directory, target.checkpoint);
     return sourceAt(checkpoint, { runFile, directory, id }, read);

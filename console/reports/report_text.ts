@@ -1,5 +1,5 @@
 /** The report on a run, as text. */
-import { NATIVE_NOTE } from "./native_report.ts";
+import { NATIVE_NOTE, unseenText } from "./native_report.ts";
 import { formatTime } from "../../fabric/base/time.ts";
 import { countOf } from "../checks/finding.ts";
 import { congestionTable } from "./congestion_report.ts";
@@ -58,6 +58,12 @@ export function checksText(
     ),
     ...unchecked.map(({ variant, why }) => `unchecked ${variant}: ${why}`),
     ...(natives.length > 0 ? [`note ${NATIVE_NOTE}`] : []),
+    ...natives.flatMap((row) => {
+      const unseen = unseenText(row);
+      return unseen === undefined
+        ? []
+        : [`note ${row.variant}, ${row.node}, ${row.program}: ${unseen}`];
+    }),
     ...warnings.map(({ node, variant, text }) => `note ${variant}, ${node}: ${text}`),
     ...refusedText(refused).map((text) => `note ${text}`),
     ...inexact.map(({ variant, why }) => `note ${variant} cannot be replayed exactly: ${why}`),

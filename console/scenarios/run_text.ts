@@ -109,8 +109,12 @@ export function withAbsolutePaths(data: Mapping, base: string): Mapping {
 
 function withProgramPaths(item: Mapping, base: string): Mapping {
   if (isNative(item) && Array.isArray(item["native"])) {
-    const [run, ...words] = item["native"];
-    return String(run).includes("/") ? { ...item, native: [absolute(run, base), ...words] } : item;
+    const commands = Object.entries(item).flatMap(([key, value]) => {
+      if ((key !== "native" && key !== "recover") || !Array.isArray(value)) return [];
+      const [run, ...words] = value;
+      return [[key, String(run).includes("/") ? [absolute(run, base), ...words] : value]];
+    });
+    return { ...item, ...Object.fromEntries(commands) };
   }
   const { run, options } = programOf(item);
   const key = "run" in item ? "run" : "program", { file } = options;

@@ -74,7 +74,7 @@ export async function exploreFor(
   try {
     await checkTypes(source, options);
     const { explored } = await exploreScenario(source, {
-      prepare: choicesOf(options),
+      prepare: { ...choicesOf(options), native: { kind: "run" } },
       explore: { ...exploreOptions(exploreValues(options)), stopped: () => signal.aborted },
       // A runner of tests has several of them under way.
       jobs: workersFor({ jobs: options.jobs ?? 1 }),

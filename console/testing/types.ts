@@ -191,7 +191,7 @@ export interface Counterexample {
   readonly hosts: readonly string[];
   /** When they lost it, in ps. */
   readonly atPs: number;
-  /** Its finder: a checker, `check` (the protocol's own), or `robustness`. */
+  /** Its finder: a checker, `check` (the protocol's own), `robustness`, or a native program's `recovery`. */
   readonly checker: string;
   /** The broken promise, in words. */
   readonly found: string;
@@ -219,7 +219,7 @@ export interface Explored {
   readonly exhaustive: boolean;
   /** Orders of programs' accesses to shared regions that were tried, and the runs that took; absent: none. */
   readonly interleavings?: { readonly orders: number; readonly runs: number };
-  /** The judges: `promises` of the rack, a protocol's `check`, `robustness` of what its recovery reads. */
+  /** The judges: `promises` of the rack, a protocol's `check`, `robustness` of what its recovery reads, a native program's `recovery`. */
   readonly judgedBy: readonly string[];
   /** Writes to SCM that programs had declared. */
   readonly writes: number;

@@ -18,7 +18,7 @@
  * - A handler's exception ends the client's reading, so this file catches it.
  * - Async iterators queue without bound, so messages come by callback.
  */
-import { errors, type NatsConnection } from "@nats-io/nats-core";
+import { credsAuthenticator, errors, type NatsConnection } from "@nats-io/nats-core";
 import { assert, fail } from "../base/assert.ts";
 import { PATIENCE_MS } from "../base/patience.ts";
 import {
@@ -45,10 +45,19 @@ import {
 import { after, sleep, wallMs } from "./wall_time.ts";
 
 export interface NatsAddress {
+  /**
+   * A server, or several of a cluster, separated by commas. The first that answers is used; where it
+   * ends, one of the others, and of those that the cluster announces. `tls://` refuses a server
+   * without TLS.
+   */
   readonly url: string;
   readonly user?: string;
   readonly password?: string;
   readonly token?: string;
+  /** The text of a credentials file of NATS: a JWT and the key that proves it. */
+  readonly creds?: string;
+  /** Certificates in PEM that sign the servers' own; absent: the public authorities. */
+  readonly ca?: string;
 }
 
 export interface NatsOptions extends NatsAddress {
@@ -79,18 +88,50 @@ const RETRY_MS = 100;
  */
 const DIAL_TIMEOUT_MS = 2_000, DIAL_TIMEOUT_MOST_MS = 30_000;
 const SAY_AFTER_MS = 10_000;
-const CLOSE_FLUSH_MS = 1_000;
+
+/** The addresses of a server or cluster: the given ones, then those that it announces. @throws BusError */
+export async function serversOf(
+  address: NatsAddress,
+  options: Pick<NatsOptions, "name" | "connectTimeoutMs">,
+): Promise<string[]> {
+  const { client } = await dialUntil({ ...address, ...options });
+  const announced = client.info?.connect_urls ?? [];
+  await client.close();
+  const known = address.url.split(","), [scheme] = SCHEME.exec(known[0]!)!;
+  const hosts = hostsOf(address.url);
+  return [
+    ...known,
+    ...announced.filter((host) => !hosts.includes(host)).map((host) => scheme + host),
+  ];
+}
+
+const DEFAULT_PORT = 4222;
+
+/** `host:port` of each server that a list of addresses names. */
+export function hostsOf(urls: string): string[] {
+  return urls.split(",").map((url) => {
+    // URL knows host and port of this scheme; it omits its own port, 443.
+    const { hostname, port } = new URL(url.replace(/^\w+:/, "https:"));
+    return `${hostname}:${port || (/:443\/?$/.test(url) ? 443 : DEFAULT_PORT)}`;
+  });
+}
 
 /** @throws BusError `unreachable` if there is no server, `refused` at once. */
 export async function connectNats(options: NatsOptions): Promise<Bus> {
   assert(isToken(options.run) && isToken(options.name), "Run and name must be subject tokens");
+  return new NatsBus(await dialUntil(options), options);
+}
+
+type DialOptions = Omit<NatsOptions, "run" | "onError"> & { readonly run?: string };
+
+async function dialUntil(options: DialOptions): Promise<TcpConnection> {
   const { connectTimeoutMs = 5_000, sayAfterMs = SAY_AFTER_MS, onWaiting } = options;
   const beganMs = wallMs(), silentMs = Math.max(connectTimeoutMs, PATIENCE_MS);
   let sayMs = beganMs + sayAfterMs, timeoutMs = DIAL_TIMEOUT_MS;
   for (;;) {
     const dialMs = wallMs();
     try {
-      return new NatsBus(await dial(options, timeoutMs), options);
+      return await dial(options, timeoutMs);
     } catch (cause) {
       const now = wallMs();
       const refused = cause instanceof errors.AuthorizationError;
@@ -108,26 +149,35 @@ export async function connectNats(options: NatsOptions): Promise<Bus> {
   }
 }
 
-function dial(options: NatsOptions, timeoutMs: number): Promise<TcpConnection> {
+function dial(options: DialOptions, timeoutMs: number): Promise<TcpConnection> {
+  const { url, user, password, token, creds, ca, run = "-", name } = options;
   return TcpConnection.connect({
-    servers: options.url,
-    ...(options.user === undefined ? {} : { user: options.user }),
-    ...(options.password === undefined ? {} : { pass: options.password }),
-    ...(options.token === undefined ? {} : { token: options.token }),
-    name: `rackmesh ${options.run} ${options.name}`,
+    servers: url.split(",").map((each) => each.replace(SCHEME, "")),
+    // The nearest server is named first.
+    noRandomize: true,
+    ...(user !== undefined && { user }),
+    ...(password !== undefined && { pass: password }),
+    ...(token !== undefined && { token }),
+    ...(creds !== undefined && {
+      authenticator: credsAuthenticator(new TextEncoder().encode(creds)),
+    }),
+    ...((ca !== undefined || url.includes("tls://")) && { tls: {} }),
+    ...(ca !== undefined && { ca }),
+    name: `rackmesh ${run} ${name}`,
     timeout: timeoutMs,
     maxReconnectAttempts: -1,
     reconnectTimeWait: options.reconnectWaitMs ?? 250,
     reconnectJitter: options.reconnectWaitMs ?? 250,
     pingInterval: options.pingIntervalMs ?? 2_000,
     maxPingOut: 2,
-    // No stack traces for every request, no discovery of cluster members.
+    // No stack traces for every request.
     noAsyncTraces: true,
-    ignoreClusterUpdates: true,
   });
 }
 
-function connectError(cause: unknown, { url, name }: NatsOptions): BusError {
+const SCHEME = /^\w+:\/\//;
+
+function connectError(cause: unknown, { url, name }: DialOptions): BusError {
   if (cause instanceof errors.AuthorizationError) {
     const message = `Cannot connect ${name} to the bus: ${url} refuses its credential`;
     return new BusError("refused", message, { cause });
@@ -288,12 +338,11 @@ class NatsBus implements Bus {
 
   async #close(): Promise<void> {
     if (this.#connected && !this.#nats.isClosed()) {
-      // On close, the client would discard unwritten data.
+      // On close, the client would discard unwritten data. A server that is frozen shows by its pings.
       const { promise, resolve } = Promise.withResolvers<void>();
-      const cancel = after(CLOSE_FLUSH_MS, resolve);
+      this.onStatus(() => resolve());
       this.#nats.flush().then(resolve, () => resolve());
       await promise;
-      cancel();
     }
     await this.#nats.close();
     await this.closed;

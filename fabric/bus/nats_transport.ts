@@ -34,7 +34,10 @@ export class TcpConnection {
     this.#hearers = hearers;
   }
 
-  static async connect(options: ConnectionOptions): Promise<TcpConnection> {
+  /** @param options.ca certificates in PEM that sign the servers' own. */
+  static async connect(
+    options: ConnectionOptions & { readonly ca?: string },
+  ): Promise<TcpConnection> {
     setTransportFactory({ factory: () => new DenoTransport() });
     const hearers = new Map<number, Hear>();
     const withHearers: OptionsWithHearers = { ...options, hearers };
@@ -73,7 +76,10 @@ export class TcpConnection {
   }
 }
 
-type OptionsWithHearers = ConnectionOptions & { readonly hearers: ReadonlyMap<number, Hear> };
+type OptionsWithHearers = ConnectionOptions & {
+  readonly hearers: ReadonlyMap<number, Hear>;
+  readonly ca?: string;
+};
 
 class DenoTransport implements Transport {
   readonly lang = "deno";
@@ -95,7 +101,8 @@ class DenoTransport implements Transport {
   }
 
   async connect(server: Server, options: ConnectionOptions): Promise<void> {
-    this.#incoming = new Incoming((options as OptionsWithHearers).hearers);
+    const { hearers, ca } = options as OptionsWithHearers;
+    this.#incoming = new Incoming(hearers);
     try {
       const socket = await Deno.connect({ hostname: server.hostname, port: server.port });
       this.#take(socket);
@@ -103,7 +110,10 @@ class DenoTransport implements Transport {
       const info = await this.#peekInfo();
       checkOptions(info, options);
       if (info.tls_required === true || (info.tls_available === true && options.tls !== null)) {
-        const secure = await Deno.startTls(socket, { hostname: server.tlsName || server.hostname });
+        const secure = await Deno.startTls(socket, {
+          hostname: server.tlsName || server.hostname,
+          ...(ca !== undefined && { caCerts: [ca] }),
+        });
         this.#take(secure);
         // Without this, an untrusted certificate would look like a server that does not answer.
         await secure.handshake();

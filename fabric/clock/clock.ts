@@ -25,7 +25,7 @@ import { isLinkFaultPlan, type LinkFaultPlan } from "../rack/plan/link_plan.ts";
 import type { ProgramPlan } from "../rack/plan/plan.ts";
 import type { Time } from "../base/time.ts";
 
-/** Whether the value is a program that an order may start: the scenario alone names binaries of this machine. */
+/** True if the value is a program that an order may start: the scenario alone names binaries of this machine. */
 export function isProgram(value: unknown): boolean {
   if (!isMapping(value)) return false;
   const { run, at, service, rnic, options }: { readonly [Name in keyof ProgramPlan]?: unknown } =

@@ -5,7 +5,7 @@ import type { Change, Data } from "../wire/roce/coherence_messages.ts";
 export interface Contents {
   /** The new content; null if `change` needs lost bytes (decision 13). */
   readonly apply: (data: Data, change: Change) => Data | null;
-  /** Whether the access is told the old content: an atomic is, a plain write is not. */
+  /** True if the access is told the old content: an atomic is, a plain write is not. */
   readonly tellsOld: (change: Change) => boolean;
 }
 

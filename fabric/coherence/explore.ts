@@ -70,7 +70,7 @@ export interface Exploration {
   readonly directory?: "card" | "memory";
   /** A break of decision 13: home, or its host, may end leases before far cards do. */
   readonly isEarly?: "home's card" | "home's host";
-  /** Whether each access must be answered eventually; by default, unless the copy moves. */
+  /** True if each access must be answered eventually; by default, unless the copy moves. */
   readonly isAnswered?: boolean;
   /** Called once for each state. */
   readonly onState?: (system: System) => void;
@@ -417,7 +417,7 @@ function needsEntry({ home }: System, { line, message: { kind } }: Waiting): boo
   return (kind === "GetS" || kind === "GetM") && !isLent(homeLine(home, line));
 }
 
-/** Whether only an entry is missing. */
+/** True if only an entry is missing. */
 function wantsEntry(system: System, waiting: Waiting): boolean {
   const { phase, snoop } = homeLine(system.home, waiting.line);
   return phase === "idle" && snoop === null && needsEntry(system, waiting);

@@ -13,8 +13,8 @@
 export interface Link {
   readonly name: string;
   /**
-   * Whether it delivers at some time if it can again and again (strong), or only if it can all the
-   * time (weak).
+   * Strong fairness: it delivers at some time if it can again and again. False is weak: if it can all
+   * the time.
    */
   readonly takesTurns: boolean;
 }

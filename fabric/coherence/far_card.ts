@@ -100,7 +100,8 @@ export function newFarCard(
 }
 
 const NOT_HERE: FarLine = { state: "I", data: undefined };
-const STABLE: ReadonlySet<FarState> = new Set(["I", "S", "E", "M"]);
+/** States of a line for which no message is under way. */
+export const STABLE: ReadonlySet<FarState> = new Set(["I", "S", "E", "M"]);
 const FIRST_PLACEMENT: Placement = { place: "remote", version: 0 };
 
 export function farLine(card: FarCard, line: number): FarLine {
@@ -111,7 +112,7 @@ export function farPlacement(card: FarCard, line: number): Placement {
   return card.placements.get(card.regionOf(line)) ?? FIRST_PLACEMENT;
 }
 
-/** Whether the card holds or requests anything: only then it needs its lease. */
+/** True if the card holds or requests anything: only then it needs its lease. */
 function needsLease({ lines, active, waiting }: FarCard): boolean {
   return lines.size + active.size + waiting.length > 0;
 }
@@ -130,7 +131,7 @@ export function farAccess(card: FarCard, access: Access, out: Output): void {
 }
 
 /**
- * Whether a line may be evicted now: it is stable, no access uses it, and there is a buffer for it.
+ * True if a line may be evicted now: it is stable, no access uses it, and there is a buffer for it.
  */
 export function canEvict(card: FarCard, line: number): boolean {
   const { state } = farLine(card, line);
@@ -381,7 +382,7 @@ function writeBacksOf(card: FarCard): number {
 }
 
 /**
- * Whether a line can be written back: accesses that leave nothing behind have reserved a buffer.
+ * True if a line can be written back: accesses that leave nothing behind have reserved a buffer.
  */
 function hasBuffer(card: FarCard): boolean {
   let count = writeBacksOf(card);

@@ -44,7 +44,7 @@ import type { Agent, Data, Placement, WireMessage } from "../wire/roce/coherence
 import type { BusMessage } from "../wire/host_bus/region_messages.ts";
 import type { Output } from "./output.ts";
 
-/** Whether the card can take this message now; else it stays in its queue pair. */
+/** True if the card can take this message now; else it stays in its queue pair. */
 export function canTake(card: HomeCard, { kind }: WireMessage): boolean {
   return !REQUESTS.has(kind) || slotsHeld(card) < card.size.slots;
 }
@@ -122,7 +122,7 @@ export function homeAccess(card: HomeCard, access: Access, out: Output): void {
   pump(card, out);
 }
 
-/** Whether the local cache may give this line up now. */
+/** True if the local cache may give this line up now. */
 export function canEvictLocal(card: HomeCard, line: number): boolean {
   return canEvict(card.local, line);
 }
@@ -294,7 +294,7 @@ function beginPart(card: HomeCard, request: Request, out: Output): boolean {
   return true;
 }
 
-/** Whether a line is free for a request; without a free directory entry, one is purged. */
+/** True if a line is free for a request; without a free directory entry, one is purged. */
 function mayBegin(card: HomeCard, { line, kind }: WireMessage, out: Output): boolean {
   if (!isFree(card, line) || card.purges.has(line)) return false;
   if ((kind !== "GetS" && kind !== "GetM") || isLent(homeLine(card, line)) || hasEntry(card)) {
@@ -382,7 +382,7 @@ function endLease(card: HomeCard, agent: Agent, out: Output): void {
   else unshare(card, agent, out);
 }
 
-/** Whether a line is lent to it exclusively, or a message is under way between both cards. */
+/** True if a line is lent to it exclusively, or a message is under way between both cards. */
 function isBound(card: HomeCard, agent: Agent): boolean {
   if (card.requests.some(({ message }) => message.agent === agent)) return true;
   for (const line of card.lines.keys()) {

@@ -144,7 +144,7 @@ export const REQUESTS: ReadonlySet<WireKind> = new Set([
   "Write",
 ]);
 
-/** Whether the request is the local cache's. */
+/** True if the request is the local cache's. */
 export function isOwn({ message: { agent } }: Request): boolean {
   return agent === LOCAL_CACHE;
 }

@@ -86,7 +86,7 @@ export function hostReceive(agent: HostAgent, message: BusMessage, out: Output):
   else apply(agent, { line, event: kind as HostEvent, data }, out);
 }
 
-/** Whether the LLC may drop the line now, with a write-back if it is dirty. */
+/** True if the LLC may drop the line now, with a write-back if it is dirty. */
 export function canEvictFromLlc(agent: HostAgent, line: number): boolean {
   const { phase, llc } = hostLine(agent, line);
   return llc !== "I" && agent.table[phase].evict !== undefined;

@@ -14,7 +14,7 @@ import { isQuiet, type System, type Wire } from "./system.ts";
 export const STALE = 0, FRESH = 1;
 const WRITTEN = 2;
 
-/** Whether a store was done since the last check: most steps have none. */
+/** True if a store was done since the last check: most steps have none. */
 let mayHaveWritten = false;
 
 /** A broken promise of the protocol. */

@@ -23,7 +23,7 @@ export interface WindowCounts {
   readonly far: number;
 }
 
-/** What the judge remembers of a region. */
+/** The judge's memory of a region. */
 export interface Judgement {
   /** The card that keeps the copies: home's, `local`, or the far one. */
   readonly place: Placement["place"];

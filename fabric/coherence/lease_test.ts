@@ -13,7 +13,14 @@ import {
   newFarCard,
 } from "./far_card.ts";
 import { FAR_TABLE } from "./far_card_table.ts";
-import { homeBus, homeNextAt, homeReceive, homeWake, stopRenewing } from "./home_card.ts";
+import {
+  homeAccess,
+  homeBus,
+  homeNextAt,
+  homeReceive,
+  homeWake,
+  stopRenewing,
+} from "./home_card.ts";
 import { type HomeCard, homeLine, newHomeCard } from "./home_card_state.ts";
 import { HOME_TABLE } from "./home_card_table.ts";
 import { type HostAgent, hostReceive, newHostAgent } from "./host_agent.ts";
@@ -242,6 +249,30 @@ describe("the lease of a pair of cards", () => {
     assert.deepEqual(over.bus.map(({ kind }) => kind), ["RspI"]);
     assert.equal(home.lives.has(1), false);
     assert.equal(homeLine(home, 0).snoop, null);
+  });
+
+  it("decision 13: a card whose request still waits when its lease is over gets no line any more", () => {
+    const cards = pair(), { far, home } = cards;
+    const hello = newOutput();
+    fence(far, hello);
+    talk(cards, 0, { first: hello.wire });
+    // A verb has the line, for which memory is asked.
+    const line = 1, verb = newOutput();
+    homeAccess(home, { ...LOAD, line, ticket: 9 }, verb);
+    assert.deepEqual(verb.bus.map(({ kind }) => kind), ["RdInvOwn"]);
+    const asked = newOutput();
+    farAccess(far, { ...STORE, line }, asked);
+    talk(cards, 0, { first: asked.wire });
+    assert.deepEqual(home.requests.map(({ message, isBegun }) => [message.agent, isBegun]), [
+      [1, false],
+    ]);
+    homeAt(home, TIMES.lease + TIMES.grace);
+    assert.equal(home.lives.has(1), false);
+    assert.deepEqual(home.requests, []);
+    const granted = newOutput();
+    homeBus(home, { kind: "GrantE", line, data: new Uint8Array(64) }, granted);
+    assert.deepEqual(granted.answers.map(({ result }) => result), ["done"]);
+    assert.deepEqual(granted.wire, []);
   });
 
   it("decision 13: a failed queue pair to a card that has no lease ends its life after a lease and its grace", () => {

@@ -23,7 +23,7 @@ import { TABLES, type Tables } from "./tables.ts";
 export interface Links {
   /** On the bus: whether a snoop may go ahead of an earlier grant of its line. */
   readonly snoopPassesGrant?: boolean;
-  /** Whether RSP of far cards is out of order. */
+  /** True if RSP of far cards is out of order. */
   readonly unorderedAnswers?: boolean;
   /** Changes or removes a message on its way between cards. */
   readonly wire?: (message: WireMessage, system: System) => WireMessage | null;
@@ -233,7 +233,7 @@ function isSameClass(a: BusMessage, b: BusMessage): boolean {
   return BUS_MESSAGES[a.kind].class === BUS_MESSAGES[b.kind].class;
 }
 
-/** Whether no earlier message of its line has to go before it. */
+/** True if no earlier message of its line has to go before it. */
 function isNext(
   queue: readonly BusMessage[],
   index: number,

@@ -93,11 +93,9 @@ export class EventQueue {
     return this.#size;
   }
 
-  /** Each event's target and time, in no order. */
-  visit(see: (target: number, time: Time) => void): void {
-    for (let at = 0; at < this.#size; at++) {
-      see(this.#events[this.#places[at]!]!.target, this.#times[at]!);
-    }
+  /** In no order. */
+  visit(see: (event: Event) => void): void {
+    for (let at = 0; at < this.#size; at++) see(this.#events[this.#places[at]!]!);
   }
 
   /** The time of the last removed event: an earlier event is rejected. */

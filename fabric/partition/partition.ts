@@ -18,6 +18,7 @@ import type {
   Input,
   Node,
   Outputs,
+  Sight,
   TraceStep,
   UnfinishedProgram,
 } from "../node.ts";
@@ -401,8 +402,9 @@ export class Partition {
     this.#outgoing.announce(localNode, event.time, false);
   }
 
-  #quietUntil(node: number): Time {
+  #quietUntil(node: number, sight: Sight): Time {
     return this.#quiet.until(node, {
+      sight,
       queue: this.#queue,
       deadlines: this.#deadlines,
       slots: this.#bySlot,
@@ -417,7 +419,7 @@ export class Partition {
     const stops = () => this.#stopOn !== undefined;
     const outputs: Outputs = {
       send: (port, message, departAt) => outgoing.send(localNode, port, message, departAt),
-      quietUntil: () => this.#quietUntil(index),
+      quietUntil: (sight) => this.#quietUntil(index, sight),
       // `stopOn` needs the steps even if no observer takes them.
       get tracing() {
         return isTraced() || stops();

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { Deadlines } from "../base/deadlines.ts";
 import { NEVER, type Time } from "../base/time.ts";
+import type { Input, Message, Sight } from "../node.ts";
 import type { CablePlan, RackPlan } from "../rack/plan/plan.ts";
 import { EVENT_KINDS, EventQueue, ownEvent } from "./event_queue.ts";
 import { LATENCY_PS, leastPs, PROCESSING_PS, threeInARow } from "./partition_testing.ts";
@@ -10,6 +11,8 @@ import { Quiet } from "./quiet.ts";
 const LIMIT: Time = 1e9;
 const [A, B, C] = [0, 1, 2];
 
+const UNSEEN: Sight = { sendsAt: NEVER, seenAfter: () => NEVER };
+
 interface Happens {
   readonly plan?: RackPlan;
   /** What is queued: a node, and when. */
@@ -17,6 +20,9 @@ interface Happens {
   /** When nodes wake, by their indexes. */
   readonly wakes?: Readonly<Record<number, Time>>;
   readonly limit?: Time;
+  /** Messages that are on their way, as {@link events}. */
+  readonly messages?: readonly (readonly [node: number, at: Time])[];
+  readonly sight?: Sight;
   /** The partition's nodes; all, where it does not say. */
   readonly here?: readonly number[];
 }
@@ -24,17 +30,23 @@ interface Happens {
 /** Until when `node` is left alone. */
 function untilOf(node: number, happens: Happens): Time {
   const { plan = threeInARow(), events = [], wakes = {}, limit = LIMIT } = happens;
+  const { messages = [], sight = UNSEEN } = happens;
   const queue = new EventQueue();
   events.forEach(([target, time], counter) => {
     const event = { time, kind: EVENT_KINDS.run, counter, input: { kind: "wake" } } as const;
     queue.push(ownEvent(target, 0, event));
+  });
+  messages.forEach(([target, time], counter) => {
+    const message: Message = { kind: "snoop-invalidate", address: counter };
+    const input: Input = { kind: "message", port: 0, message, tailPs: 0 };
+    queue.push(ownEvent(target, 0, { time, kind: EVENT_KINDS.message, counter, input }));
   });
   // A slot is a node's place in its partition, and no index.
   const here = (happens.here ?? plan.nodes.map((_, i) => i)).toReversed();
   const slots = here.map((index, slot) => ({ index, slot }));
   const deadlines = new Deadlines(slots.length);
   for (const { index, slot } of slots) deadlines.set(slot, wakes[index] ?? NEVER);
-  return new Quiet(plan).until(node, { queue, deadlines, slots, limit });
+  return new Quiet(plan).until(node, { queue, deadlines, slots, limit, sight });
 }
 
 /** a, and `others` nodes around it; the first of them is behind the second. */
@@ -67,6 +79,27 @@ describe("Quiet", () => {
   it("ends at its own next event, but not at its own deadline", () => {
     assert.equal(untilOf(B, { events: [[B, 7_000]] }), 7_000);
     assert.equal(untilOf(B, { wakes: { [B]: 7_000 } }), LIMIT);
+  });
+
+  it("ends where its thread sees a message to it, or what a neighbour does for its answer", () => {
+    const echo = leastPs("b") + leastPs("a");
+    const seen = (
+      seenAfter: Time,
+    ) => ({ messages: [[A, 700]], sight: { ...UNSEEN, seenAfter: () => seenAfter } } as const);
+    assert.equal(untilOf(A, seen(0)), 700);
+    assert.equal(untilOf(A, seen(11)), 711);
+    assert.equal(untilOf(A, seen(NEVER)), 700 + echo);
+    assert.equal(untilOf(A, { ...seen(NEVER), limit: 701 }), 701);
+    // Of one to another node nothing is known.
+    assert.equal(untilOf(A, { ...seen(NEVER), messages: [[B, 700]] }), 700 + leastPs("b"));
+  });
+
+  it("ends where a neighbour can answer what the node sends by itself", () => {
+    const sends = (sendsAt: Time) => ({ sight: { ...UNSEEN, sendsAt } });
+    assert.equal(untilOf(A, sends(300)), 300 + leastPs("a") + leastPs("b"));
+    // b has two neighbours: the nearer one counts.
+    const nearer = Math.min(leastPs("a"), leastPs("c"));
+    assert.equal(untilOf(B, sends(300)), 300 + leastPs("b") + nearer);
   });
 
   it("takes the earliest of all, which need not be that of the first event", () => {

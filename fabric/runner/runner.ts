@@ -46,6 +46,8 @@ export interface RunnerOptions extends
   /** The error makes this process useless: a broken invariant, a full disk. */
   readonly onFatal: (error: unknown) => void;
   readonly load?: (programs: readonly string[]) => Promise<void>;
+  /** Before anything of a span leaves the process: what is kept of it must outlive a kill from then on. */
+  readonly beforePublish?: () => void;
   readonly afterSpan?: (span: number) => void;
   readonly delay?: () => Promise<void>;
   readonly hesitate?: () => void;
@@ -270,6 +272,7 @@ export class Runner {
       store.commit(spanNumber(this.#incarnation, grant.id), writes);
     });
     this.#options.observer?.commit(spanNumber(this.#incarnation, grant.id));
+    this.#options.beforePublish?.();
     this.#options.hesitate?.();
     this.#exchange.publish(this.#incarnation, partition.takeDepartures());
     this.#done = grant.id;

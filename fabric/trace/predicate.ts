@@ -1,5 +1,5 @@
 /**
- * What a rack is to stop at, and what is looked for in the past of a run: a time, or a step of a
+ * A goal: a rack stops at it, or it is looked for in the past of a run. It is a time, or a step of a
  * device.
  *
  *     2ms                 a time: nothing happens at it or later

@@ -6,6 +6,7 @@ import type { Tables } from "../../fabric/coherence/tables.ts";
 import { fail, unreachable } from "../../fabric/base/assert.ts";
 import {
   type DurableWrite,
+  type HeldThing,
   type Input,
   type Node,
   type Outputs,
@@ -13,17 +14,19 @@ import {
   type UnfinishedProgram,
 } from "../../fabric/node.ts";
 import type { HostLoss, OperationFigures } from "../../fabric/inspection.ts";
-import type { HostPlan, HostTiming, ProgramPlan } from "../../fabric/rack/plan/plan.ts";
+import type { HostPlan, HostTiming } from "../../fabric/rack/plan/plan.ts";
 import { QUEUE_PLAN } from "../../fabric/rack/plan/queue_plan.ts";
 import { hostProcessingPs } from "../../fabric/rack/plan/processing.ts";
 import { rngFor } from "../../fabric/base/rng.ts";
 import { NEVER, type Time } from "../../fabric/base/time.ts";
 import type { RnicEvent } from "../../fabric/wire/host_bus/rnic_command.ts";
+import { heldAtRest } from "./at_rest.ts";
 import { AddressMap, SCM_BASE } from "./memory/address_map.ts";
 import type { Machine } from "./cpu/cpu.ts";
 import { type HostBus, NO_DEVICE } from "./cpu/host_bus.ts";
 import { HostCard } from "./host_card.ts";
-import { HostPrograms, type ProgramOptions } from "./host_programs.ts";
+import { HostPrograms, type Job, type ProgramOptions } from "./host_programs.ts";
+import { HostSight } from "./host_sight.ts";
 import { hostStatistics } from "./host_statistics.ts";
 import { traceWork } from "./host_trace.ts";
 import { IioStacks } from "./memory/iio_stacks.ts";
@@ -81,6 +84,8 @@ export class Host implements Node, Machine<ThreadContext> {
   #out: Outputs | undefined;
   #powered = false;
   readonly #hasNative: boolean;
+  readonly #sight: HostSight;
+  readonly #sightOfWrites: HostSight;
   #onlyLooked = false;
 
   constructor(name: string, plan: HostPlan, options: HostOptions) {
@@ -112,12 +117,14 @@ export class Host implements Node, Machine<ThreadContext> {
       if (kind === "contiguous") this.iommu?.unmap(buffer.pages, card);
     };
     this.outside = {
-      quietUntil: () => this.#quietUntil(),
+      quietUntil: (of) => this.#quietUntil(of === "reads" ? this.#sight : this.#sightOfWrites),
       isAlone: () => this.#processor.isAlone,
       acted: () => this.#processor.acted = true,
       interrupt: (program, error) => this.#processor.throwInto(program, error, this.now),
       foreign: this.memory.foreign,
       peek: (physical, length) => this.memory.peek(physical, length),
+      physical: (address) => this.map.physical(address),
+      isCached: (physical) => this.memory.isCached(physical),
     };
     this.pages = new PageTable(this.map, this.memory, timing);
     this.paging = new Pager({
@@ -159,6 +166,15 @@ export class Host implements Node, Machine<ThreadContext> {
     );
     this.cards = cards;
     this.iio = new IioStacks(cards.map(({ iio }) => iio));
+    const sight = {
+      cards,
+      timing,
+      processor: this.#processor,
+      foreign: this.memory.foreign,
+      sharesRegions: plan.shared !== undefined,
+    };
+    this.#sight = new HostSight(sight);
+    this.#sightOfWrites = new HostSight({ ...sight, seesReads: false });
     const [first, ...others] = cards;
     this.memory.onStored = others.length === 0
       ? (from, length) => first!.snoops.stored(from, length)
@@ -268,11 +284,11 @@ export class Host implements Node, Machine<ThreadContext> {
     return this.regions === undefined ? next : Math.min(next, this.regions.nextAt);
   }
 
-  /** In a step: the earliest time at which anything but the running thread itself acts on this host. */
-  #quietUntil(): Time {
-    const { iio, regions, now } = this;
-    const own = Math.min(this.#processor.nextOfOthers, iio.nextAt, iio.nextDurableAt, this.#atsAt);
-    const outside = this.out.quietUntil?.() ?? now;
+  /** In a step: the earliest time at which the running thread sees what it has not done itself. */
+  #quietUntil(sight: HostSight): Time {
+    const { regions, now } = this;
+    const own = Math.min(this.#processor.nextOfOthers, sight.nextAt, this.#atsAt);
+    const outside = this.out.quietUntil?.(sight) ?? now;
     return Math.max(now, Math.min(own, regions?.nextAt ?? NEVER, outside));
   }
 
@@ -296,6 +312,10 @@ export class Host implements Node, Machine<ThreadContext> {
     return this.#programs.unfinished();
   }
 
+  heldAtRest(): HeldThing[] {
+    return heldAtRest(this);
+  }
+
   loss(): HostLoss {
     return lossOf(this, this.#plan.domain);
   }
@@ -308,12 +328,16 @@ export class Host implements Node, Machine<ThreadContext> {
     return this.#processor.payer;
   }
 
+  handledAt(vector: number, since: Time): Time {
+    return this.#processor.handledAt(vector, since);
+  }
+
   signal(name: string): void {
     this.#processor.signal(name, this.now);
   }
 
   spawn(
-    thread: { readonly name: string; readonly plan: ProgramPlan; readonly isKernel?: true },
+    thread: Pick<Job, "name" | "plan" | "isKernel" | "isProcess">,
     run: (context: ThreadContext) => Steps<void>,
   ): void {
     this.#programs.spawn(thread, run);

@@ -82,13 +82,15 @@ const THREADS_MAX = 16_384;
 
 function* nothing(): Steps<void> {}
 
-interface Job {
+export interface Job {
   readonly name: string;
   readonly plan: ProgramPlan;
   readonly startAt: Time;
   readonly onReturn: () => void;
   /** A thread of the host's kernel that works for the program. */
   readonly isKernel?: true;
+  /** A process of its own, with its own context of the cards. */
+  readonly isProcess?: true;
 }
 
 interface EarlyProgram {
@@ -399,11 +401,7 @@ export class HostPrograms {
    * beyond {@link THREADS_MAX}.
    */
   spawn(
-    { name, plan, isKernel }: {
-      readonly name: string;
-      readonly plan: ProgramPlan;
-      readonly isKernel?: true;
-    },
+    { name, plan, isKernel, isProcess }: Pick<Job, "name" | "plan" | "isKernel" | "isProcess">,
     run: (context: ThreadContext) => Steps<void>,
   ): void {
     const { machine, processor } = this.#parts;
@@ -419,12 +417,12 @@ export class HostPrograms {
       const found = `${JSON.stringify(name.split("/").at(-1))}, as that of a thread that runs`;
       refuse("EINVAL", `name is ${found}: expected one of its own`);
     }
-    const kernel = isKernel && { isKernel };
-    this.#add({ name, plan, startAt: machine.now, onReturn: () => {}, ...kernel }, run);
+    const kind = { ...(isKernel && { isKernel }), ...(isProcess && { isProcess }) };
+    this.#add({ name, plan, startAt: machine.now, onReturn: () => {}, ...kind }, run);
   }
 
   #add(job: Job, run: (context: ThreadContext) => Steps<void>): void {
-    const { name, plan, startAt, onReturn, isKernel } = job, { order } = plan;
+    const { name, plan, startAt, onReturn, isKernel, isProcess } = job, { order } = plan;
     const serves = isKernel ?? plan.serves;
     const watch = isKernel || this.#isShipped(plan) ? undefined : new CallWatch();
     this.#parts.processor.add({
@@ -437,7 +435,7 @@ export class HostPrograms {
         const { weight, privileged, rnic = 0 } = plan;
         const cpu = this.#cpu(name, account, rnic, plan);
         const opened = deviceOn(this.#driverOf(plan).device!, cpu);
-        const context = this.#contexts.get(plan) ?? opened.context;
+        const context = isProcess ? newContext() : this.#contexts.get(plan) ?? opened.context;
         addContext(opened.state, context, name);
         const device = {
           ...opened,

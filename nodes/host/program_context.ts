@@ -8,6 +8,9 @@ export interface ProgramCpu extends Cpu, Threads<ThreadContext> {
   // ended, and no report of waits names it.
   /** @ignore */
   spawnKernel?(name: string, thread: (context: ThreadContext) => Steps<void>): void;
+  // Another process of the program, of this name on the host: its objects end with it.
+  /** @ignore */
+  spawnProcess?(name: string, process: (context: ThreadContext) => Steps<void>): void;
 }
 
 /** The argument of a thread: its own core, and the device bound to it. */

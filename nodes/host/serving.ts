@@ -5,7 +5,7 @@ import type { CmDevice } from "./cm/gsi.ts";
 import { CQE_BYTES } from "../../fabric/wire/host_bus/cqe.ts";
 
 /**
- * Whether a program waits for connection requests, or for messages of its clients: a completion of receives, with no
+ * True if a program waits for connection requests, or for messages of its clients: a completion of receives, with no
  * completion of its own requests outstanding.
  * @param program its name with its number; threads have their program's listeners.
  */

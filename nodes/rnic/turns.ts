@@ -1,9 +1,11 @@
 /**
  * Whose turn it is to begin frames: weighted round robin by bytes on the line (surplus round robin:
  * a deficit round robin, Shreedhar and Varghese, SIGCOMM'95, in which a turn may overdraw and pays
- * for it in the next). mlx5's transmit scheduling arbiter does the same (Linux, `mlx5_ifc.h`:
- * TSAR_ELEMENT_TSAR_TYPE_DWRR). Queue pairs with nothing to send are in no list, so a turn costs
- * the same whatever their number.
+ * for it in the next). A turn is as many bytes on the line as the queue pair's weight times a DMA
+ * read of 4 KiB and its headers, in frames, or the short ones of a message that share a DMA read
+ * (`Gather`), so shares of the line are by weight, whatever the messages' size. mlx5's transmit
+ * scheduling arbiter does the same (Linux, `mlx5_ifc.h`: TSAR_ELEMENT_TSAR_TYPE_DWRR). Queue pairs
+ * with nothing to send are in no list, so a turn costs the same whatever their number.
  */
 import { isHeldBack } from "./transmit/congestion.ts";
 import { canRead } from "./dma/dma.ts";

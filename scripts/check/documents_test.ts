@@ -141,4 +141,10 @@ describe("The documents of this tree", () => {
     const files = tourOf(tree.textOf("nodes/README.md"));
     assert.deepEqual(files, [...new Set(files)]);
   });
+
+  it("begin the changelog with the version of deno.json", () => {
+    const { version } = JSON.parse(tree.textOf("deno.json"));
+    const [, newest] = /^## (.*)$/m.exec(tree.textOf("scripts/CHANGELOG.md"))!;
+    assert.equal(newest, version);
+  });
 });

@@ -13,7 +13,7 @@ export const HOST_FLOORS: Floors = [
   ["paging/", "coherence/"],
   ["verbs/", "recovery/", "host_trace.ts"],
   ["cm/", "host_card.ts"],
-  ["open_device.ts", "serving.ts", "host_statistics.ts"],
+  ["open_device.ts", "serving.ts", "host_statistics.ts", "at_rest.ts", "host_sight.ts"],
   ["take_back.ts", "take_back_thread.ts", "shutdown.ts"],
   ["program_context.ts"],
   ["native/"],

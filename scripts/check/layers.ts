@@ -40,6 +40,7 @@ const PACKAGES: Readonly<Record<string, readonly string[]>> = {
   // Of zod only types: `console/ui/bundle_test.ts` holds the size of the page.
   "console/ui/": ["preact", "@preact/signals", "yaml", "zod", "esbuild", "node:module"],
   "nodes/": [],
+  "nodes/native_records.ts": ["node:zlib"],
   "console/api/": ["zod"],
   "console/plot/": ["@observablehq/plot", "linkedom"],
 };

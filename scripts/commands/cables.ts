@@ -1,6 +1,10 @@
 import type { Command } from "commander";
 import { targetName } from "../../fabric/rack/plan/cable_names.ts";
 import {
+  FAULT_TERMS,
+  type FaultTerm,
+  type Impairment,
+  IMPAIRMENT_ROWS,
   IMPAIRMENTS,
   type LinkFaultPlan,
   type LinkFaultRequest,
@@ -13,28 +17,10 @@ import { type RackUp, withRack } from "../../console/rack/live/racks.ts";
 import { addLiveOptions, given, type LiveFlags, timeOf } from "./options.ts";
 import { printResult } from "./output.ts";
 
-interface LinkFlags extends LiveFlags {
+interface LinkFlags extends LiveFlags, Readonly<Partial<Record<FaultTerm, string>>> {
   readonly at?: string;
-  readonly until?: string;
   readonly for?: string;
-  readonly share?: string;
-  readonly count?: string;
-  readonly nth?: string;
-  readonly only?: string;
-  readonly jitter?: string;
-  readonly by?: string;
-  readonly hold?: string;
-  readonly past?: string;
 }
-
-/** Behind the target: a share, a time, or none. */
-const AMOUNTS = {
-  loss: "of the frames, this share (1%, or all) is lost",
-  corrupt: "of the frames, this share gets one bit turned over",
-  duplicate: "of the frames, this share arrives twice",
-  reorder: "of the frames, this share is held back until later ones have overtaken it",
-  delay: "frames take so much longer (5us)",
-} as const;
 
 const TARGETS = `
 TARGET is a cable (a-rnic/tor), one way of it (a-rnic->tor, in quotes), one of several between two
@@ -77,28 +63,18 @@ function addWhen(command: Command): Command {
     .option("--at <time>", "at this virtual time (40us), instead of now");
 }
 
-function addImpairment(link: Command, action: typeof IMPAIRMENTS[number]): void {
-  const amount = action === "delay" ? "time" : "share";
+const TERMS = Object.keys(FAULT_TERMS) as FaultTerm[];
+
+function addImpairment(link: Command, action: Impairment): void {
+  const { amount, like, what } = IMPAIRMENT_ROWS[action];
   const command = addWhen(link.command(`${action} <target> <${amount}>`))
-    .description(AMOUNTS[action])
-    .option("--until <time>", "up to this virtual time")
-    .option("--for <time>", "for so long")
-    .option("--count <n>", "at most so many frames, in each direction")
-    .option("--nth <n>", "only this one of the frames, in each direction")
-    .option(
-      "--only <packets>",
-      'only these: an opcode\'s name ("RC ACKNOWLEDGE") or its beginning',
-    );
-  if (action === "corrupt") {
-    command.option("--past <crc>", "icrc: in the payload, and with an ICRC made anew over it");
-  }
-  if (action === "delay") {
-    command.option("--jitter <time>", "and up to so much more")
-      .option("--share <share>", "only this share of the frames");
-  }
-  if (action === "reorder") {
-    command.option("--by <n>", "overtaken by so many")
-      .option("--hold <time>", "held back for so long, with --by at most");
+    .description(`${what} (${like}${amount === "share" ? ", or all" : ""})`)
+    .option("--for <time>", "for so long");
+  for (const name of TERMS) {
+    const row: { value: string; of?: Impairment; what: string } = FAULT_TERMS[name];
+    if (row.of === undefined || row.of === action) {
+      command.option(`--${name} <${row.value}>`, row.what.replaceAll("`by`", "--by"));
+    }
   }
   command.action((target: string, value: string, flags: LinkFlags) =>
     order({ target, action, value, flags })
@@ -129,14 +105,15 @@ async function order(wanted: Order): Promise<void> {
 
 function requestOf({ file }: RackUp, order: Order): LinkFaultRequest {
   const { target, action, value, flags } = order;
-  const { until, share, count, nth, only, jitter, by, hold, past } = flags;
-  const whole = (text: string | undefined) => text === undefined ? undefined : Number(text);
-  const numbers = { count: whole(count), nth: whole(nth), by: whole(by) };
+  const terms = TERMS.map((name) => {
+    const text = flags[name];
+    return [name, FAULT_TERMS[name].value === "n" && text !== undefined ? Number(text) : text];
+  });
   const at = laterOf("--at", flags.at), forPs = laterOf("--for", flags.for);
   return linkFaultRequest(file.plan, {
     target,
     action,
-    terms: given({ [action]: value, until, share, only, jitter, hold, past, ...numbers }),
+    terms: given({ [action]: value, ...Object.fromEntries(terms) }),
     ...given({ at, forPs }),
   });
 }

@@ -76,6 +76,7 @@ async function chaos(path: string, flags: ChaosFlags): Promise<void> {
     ...(pack !== undefined && { packing: wordOf("--pack", pack, PROCESS_PACKINGS) }),
     ...(save !== undefined && { save }),
     jobs: jobsOf(flags),
+    native: { kind: "run", onNotice: json ? () => {} : say },
     signal: onInterrupt("taking the rack down"),
     onStart: ({ id }) => {
       if (!json) say(`seed ${seed}, run ${id}`);

@@ -59,7 +59,12 @@ async function compose(path: string, flags: ComposeFlags): Promise<void> {
   const { out, image, natsImage, liveness, trace = false, up: stayUp = false } = flags;
   const packing = wordOf("--pack", flags.pack, PROCESS_PACKINGS);
   const livenessMs = whole("--liveness", liveness, { least: 1_500, most: 3_600_000 });
-  const options = { prepare: prepareOptions(flags, packing), out, image, natsImage, livenessMs };
+  const onNotice = flags.json ? () => {} : say;
+  const prepare = {
+    ...prepareOptions(flags, packing),
+    native: { kind: "containers", onNotice } as const,
+  };
+  const options = { prepare, out, image, natsImage, livenessMs };
   const consolePort = whole("--console-port", flags.consolePort, { least: 1, most: 65_535 });
   const scenario = await checkedScenario(path, flags);
   const run = await composeRack(scenario, {

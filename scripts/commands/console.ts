@@ -44,7 +44,10 @@ export function addConsole(program: Command): void {
     .option("--insecure", "another address without TLS: keys and data can be read on the way")
     .option("--host <name...>", "other names by which browsers reach it")
     .option("--viewer", "print a second address, for somebody who may only look")
-    .option("--allow-native", "let jobs run scenarios with native programs, which have your rights")
+    .option(
+      "--allow-native",
+      "let jobs start native programs, which have your rights; kept runs are looked at without",
+    )
     .option("--json", "one JSON document on stdout")
     .addHelpText(
       "after",

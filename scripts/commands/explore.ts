@@ -53,6 +53,7 @@ export function addExplore(program: Command): void {
 With --protocol, which takes --limit as states of each rack: 0: all racks hold, 1: one does not, with the shortest way there, 2: not all states were seen, or no
 rack has met any of the rows; see scripts/scenarios/OWN_COHERENCE.md.
 A protocol's own file may say how a host recovers, and what must hold then: see scripts/scenarios/OWN_RECOVERY.md.
+Native programs run once, and their recover: on each content of memory that is left: see scripts/scenarios/NATIVE.md.
 Ends with 0: every promise is kept; 1: one is not, with a counterexample, or the run is wrong without a power failure
 (failed); 2: not all instants or choices were seen (partial), or nothing was promised or checked (unchecked).
 
@@ -118,7 +119,7 @@ async function run(
   const junit = await JunitFile.open(flags, `rack explore ${path}`);
   const scenario = await junit.of(checkedScenario(path, flags));
   const exploring = exploreScenario(scenario, {
-    prepare: { ...prepare, signal },
+    prepare: { ...prepare, signal, native: { kind: "run", onNotice: say } },
     explore: { ...explore, stopped: isWanted },
     jobs,
     onProgress: (title, share) => progress.show(title, share),
@@ -132,8 +133,8 @@ async function run(
   if (flags.json) print(JSON.stringify(exploredDocument(explored)));
   else print(exploredText(explored.explored));
   // Protocols without an oracle: for others the verdict says why they had nothing to judge.
-  const unchecked = explored.explored.filter(({ verdict: { verdict, judgedBy } }) =>
-    verdict === "unchecked" && judgedBy.length === 0
+  const unchecked = explored.explored.filter(({ verdict: { verdict, judgedBy, native } }) =>
+    verdict === "unchecked" && judgedBy.length === 0 && native === undefined
   ).map(({ label }) => label);
   if (unchecked.length > 0) say(uncheckedText(unchecked, { claims: flags.claims === true }));
   Deno.exitCode = exitOf(explored);

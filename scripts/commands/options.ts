@@ -18,6 +18,7 @@ import { CHOICES } from "../../fabric/rack/plan/vocabulary.ts";
 import { type Packing, PACKINGS } from "../../fabric/rack/assembly/topology.ts";
 import { jobsRow, SWEEP_OPTIONS } from "../../console/api/options.ts";
 import { workersFor } from "../../console/base/workers.ts";
+import { existingNats, type NatsFlags } from "../../console/rack/existing_nats.ts";
 import { LANES, SET_MAX } from "../../console/rack/side_by_side.ts";
 import { NO_CHECK } from "../../console/base/no_check.ts";
 import type { CheckedTypes } from "../../console/rack/own/types/check_types.ts";
@@ -100,7 +101,7 @@ export function addVariantOptions(command: Command): Command {
 }
 
 const RACK_CHOICES = { ddio: CHOICES.ddio, seed: CHOICES.seed };
-export interface RackChoiceFlags extends FlagsOf<typeof RACK_CHOICES> {
+export interface RackChoiceFlags extends FlagsOf<typeof RACK_CHOICES>, WorldFlags {
   readonly pack: string;
 }
 
@@ -130,12 +131,9 @@ export function addPackOption(
   return command.addOption(wordOption("--pack <how>", about, words).default(normal));
 }
 
-export interface RackFlags extends VariantFlags {
+export interface RackFlags extends VariantFlags, WorldFlags {
   readonly pack: string;
-  readonly nats?: string;
   readonly trace?: boolean;
-  readonly pcap?: string;
-  readonly perfetto?: string;
   readonly json?: boolean;
 }
 
@@ -150,9 +148,18 @@ function addOutputOptions(command: Command, written = ""): Command {
   return addCaptureOptions(command, written).option("--json", "one JSON document on stdout");
 }
 
+export interface WorldFlags extends NatsFlags {
+  readonly pcap?: string;
+  readonly perfetto?: string;
+}
+
+/** What a run has of the world: the server that carries it, and the captures that it leaves. */
 export function addCaptureOptions(command: Command, written = ""): Command {
   return command
-    .option("--nats <url>", "use this nats-server instead of starting one")
+    .option("--nats <urls>", "use this nats-server, or a cluster's, instead of starting one")
+    .option("--nats-users <file>", "its users of this rack, as rack nats-config writes them")
+    .option("--nats-creds <file>", "a credentials file of NATS (JWT and key)")
+    .option("--nats-ca <file>", "certificates in PEM that sign those of --nats")
     .option(
       "--pcap <dir>",
       `leave every frame at every port in this folder, for Wireshark${written}`,
@@ -165,9 +172,14 @@ export function addCaptureOptions(command: Command, written = ""): Command {
 
 /** @throws Refusal */
 export function mannerOf(flags: RackFlags) {
-  const { nats, pcap, perfetto, trace = false } = flags;
   const prepare = prepareOptions(flags, wordOf("--pack", flags.pack, PACKINGS));
-  return { prepare, trace, ...given({ nats, pcap, perfetto }) };
+  return { prepare, trace: flags.trace ?? false, ...worldOf(flags) };
+}
+
+/** @throws Refusal */
+export function worldOf(flags: WorldFlags) {
+  const { pcap, perfetto } = flags;
+  return given({ nats: existingNats(flags), pcap, perfetto });
 }
 
 /** @throws Refusal */

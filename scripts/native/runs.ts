@@ -6,7 +6,7 @@ import type { RackPlan } from "../../fabric/rack/plan/plan.ts";
 import { variants } from "../../fabric/rack/scenario/variants.ts";
 import { PS_PER_S, type Time } from "../../fabric/base/time.ts";
 import { nodeFactory } from "../../nodes/factory.ts";
-import type { NativePort } from "../../nodes/host/native/port.ts";
+import type { NativePort, NativeProcess } from "../../nodes/host/native/port.ts";
 import { REQUEST_NAMES } from "../../nodes/host/native/requests.ts";
 import { createNativePort } from "../../nodes/native_process.ts";
 import { nativeLibrary } from "../../console/rack/native/library.ts";
@@ -23,6 +23,8 @@ export interface NativeJob {
   readonly isOneHost?: true;
   /** A line of the scenario besides. */
   readonly rack?: string;
+  /** The environment of both ends. */
+  readonly env?: Readonly<Record<string, string>>;
 }
 
 /** Runs that may not take longer are given up: in virtual time. */
@@ -72,7 +74,8 @@ export function versionOf(packaged: string): string | undefined {
 }
 
 /** A job's programs in a scenario's syntax. */
-export function scenarioOf({ binary, options, client, isOneHost, rack }: NativeJob): string {
+export function scenarioOf({ binary, options, client, isOneHost, rack, env }: NativeJob): string {
+  const more = env === undefined ? "" : `, env: ${JSON.stringify(env)}`;
   const words = (more: readonly string[]) => JSON.stringify([binary, ...options, ...more]);
   const one = isOneHost || client === undefined;
   return [
@@ -80,9 +83,9 @@ export function scenarioOf({ binary, options, client, isOneHost, rack }: NativeJ
     ...(rack === undefined ? [] : [rack]),
     `hosts: { ${one ? "b: { services: none }" : "a: { services: none }, b: { services: none }"} }`,
     "programs:",
-    `  - { on: b, native: ${words([])} }`,
+    `  - { on: b, native: ${words([])}${more} }`,
     ...(client
-      ? [`  - { on: ${one ? "b" : "a"}, native: ${words(client)}, at: ${CLIENT_AT} }`]
+      ? [`  - { on: ${one ? "b" : "a"}, native: ${words(client)}, at: ${CLIENT_AT}${more} }`]
       : []),
   ].join("\n") + "\n";
 }
@@ -95,27 +98,27 @@ function counted(port: NativePort, requests: Record<string, number>): NativePort
     const name = REQUEST_NAMES[new DataView(buffer, byteOffset).getUint32(8, true)]!;
     requests[name] = (requests[name] ?? 0) + 1;
   };
-  return {
-    start(options) {
-      const process = port.start(options), { main } = process;
-      count(process.first);
-      return {
-        first: process.first,
-        main: {
-          resume(reply) {
-            const bytes = main.resume(reply);
-            count(bytes);
-            return bytes;
-          },
-          read: (address, length) => main.read(address, length),
-          write: (address, bytes) => main.write(address, bytes),
+  const counting = (process: NativeProcess): NativeProcess => {
+    const { main } = process;
+    count(process.first);
+    return {
+      first: process.first,
+      main: {
+        resume(reply, thread) {
+          const bytes = main.resume(reply, thread);
+          count(bytes);
+          return bytes;
         },
-        output: (stream, bytes) => process.output(stream, bytes),
-        end: () => process.end(),
-        kill: () => process.kill(),
-      };
-    },
+        read: (address, length) => main.read(address, length),
+        write: (address, bytes) => main.write(address, bytes),
+      },
+      output: (stream, bytes) => process.output(stream, bytes),
+      fork: (pid) => counting(process.fork!(pid)),
+      end: () => process.end(),
+      kill: () => process.kill(),
+    };
   };
+  return { start: (options) => counting(port.start(options)) };
 }
 
 /**

@@ -1,8 +1,8 @@
 /**
  * `deno task native-table`: runs programs of Debian on an emulated rack, each of them three times and
  * once more with a smaller lease, and compares output, ends and digests. `--write` puts the table into
- * `scripts/scenarios/NATIVE.md`, `--only WORDS` runs rows that have them, `--runs 1` runs each once with
- * a lease. Exit code 1 where a row differs from itself, or ends otherwise than it should.
+ * `scripts/scenarios/NATIVE.md`, `--only WORDS` runs rows that have them (the page keeps the others as they
+ * are), `--runs 1` runs each once with a lease. Exit code 1 where a row differs from itself, or ends otherwise than it should.
  */
 import { projectFile } from "../../console/base/paths.ts";
 import { PS_PER_MS } from "../../fabric/base/time.ts";
@@ -33,13 +33,73 @@ function utility(binary: string, options = "", more: Partial<TableRow> = {}): Ta
   return { binary, packaged: "ibverbs-utils", options: words(options), ...more };
 }
 
+/** UCX over one transport of its own. */
+function ucx(
+  transport: string,
+  test: string,
+  options = "",
+  more: Partial<TableRow> = {},
+): TableRow {
+  return {
+    binary: "ucx_perftest",
+    packaged: "ucx-utils",
+    options: words(`-t ${test} -n 20 -w 2 ${options}`.trim()),
+    client: ["b"],
+    env: { UCX_TLS: `${transport},self`, UCX_NET_DEVICES: "rackmesh0:1" },
+    ...more,
+  };
+}
+
+function fabric(options: string, more: Partial<TableRow> = {}): TableRow {
+  return {
+    binary: "fi_pingpong",
+    packaged: "libfabric-bin",
+    options: words(`-I 20 -S 64 ${options}`),
+    client: ["b"],
+    ...more,
+  };
+}
+
 /** A card that raises no event for completions that are there when a queue is armed. */
 const ARM_NEXT = { rack: "defaults: { queues: { arm: next } }" } as const;
 /** A test by time lasts a second at least: 33 million polls, of which few are requests. */
 const SLOW = { rack: "fabric: { rate: 200Mbps }", hasLeaseAlone: true } as const;
 const BOTH = { client: ["b"] } as const, ONE = { client: ["b"], isOneHost: true } as const;
 
-/** The rows of the table: all `ibv_*` utilities, all of perftest's tests of libibverbs. */
+const UCX_TESTS = [
+  "tag_lat",
+  "tag_bw",
+  "ucp_put_lat",
+  "ucp_put_bw",
+  "ucp_get",
+  "ucp_fadd",
+  "stream_lat",
+  "stream_bw",
+  "ucp_am_lat",
+  "ucp_am_bw",
+] as const;
+/** UCX's transport layer by itself takes all that it is asked for. */
+const UCT = { env: {} } as const;
+const RC_OF_UCT = "-d rackmesh0:1 -x rc_verbs", UD_OF_UCT = "-d rackmesh0:1 -x ud_verbs";
+/** rxm looks for connections each 10 ms, in thousands of polls. */
+const RXM = { env: { FI_OFI_RXM_CM_PROGRESS_INTERVAL: "20" } } as const;
+
+/** Jobs of fio's engine `rdma`: each is a process of its own, or a thread. */
+function fio(verb: string, depth: number, more = ""): TableRow {
+  const common = `--name=job --ioengine=rdma --port=7204 --bs=4k --size=256k --iodepth=${depth}`;
+  const client = `--hostname=b --verb=${verb} --rw=${verb === "read" ? "read" : "write"}`;
+  return {
+    binary: "fio",
+    packaged: "fio",
+    options: words(`${common}${more} --rw=read`),
+    client: words(client),
+  };
+}
+
+/**
+ * The rows of the table: all `ibv_*` utilities, all of perftest's tests of libibverbs, fio's engine of
+ * verbs, UCX and libfabric.
+ */
 export const ROWS: readonly TableRow[] = [
   utility("ibv_devices"),
   utility("ibv_devinfo", "-v"),
@@ -65,10 +125,11 @@ export const ROWS: readonly TableRow[] = [
   perftest("ib_send_lat", "-n 200 -c UD"),
   perftest("ib_write_lat", "-n 200 -I 64 -s 64"),
   perftest("ib_send_lat", "-n 200 -I 0 -s 64"),
-  ...["send", "read", "atomic"].map((verb) => perftest(`ib_${verb}_lat`, "-n 200 -e", ARM_NEXT)),
-  perftest("ib_read_lat", "-n 200 -e", {
-    ends: { codes: [17, 1], why: "arms with an unread completion: see below" },
+  ...["read", "atomic"].map((verb) => perftest(`ib_${verb}_lat`, "-n 200 -e")),
+  perftest("ib_send_lat", "-n 200 -e", {
+    ends: { codes: [17, 17], why: "one channel for both queues: see below" },
   }),
+  ...["send", "read"].map((verb) => perftest(`ib_${verb}_lat`, "-n 200 -e", ARM_NEXT)),
   perftest("ib_atomic_lat", "-n 200 -A CMP_AND_SWAP"),
   perftest("ib_write_lat", "-n 200", ONE),
   ...["write", "read", "send"].map((verb) => perftest(`ib_${verb}_bw`, "-n 60")),
@@ -93,10 +154,30 @@ export const ROWS: readonly TableRow[] = [
   perftest("ib_write_bw", "-n 60", ONE),
   ...["write", "read", "send"].map((verb) => perftest(`ib_${verb}_lat`, "-n 5 -a")),
   ...["write", "read", "send"].map((verb) => perftest(`ib_${verb}_bw`, "-n 5 -a")),
+  { binary: "ucx_info", packaged: "ucx-utils", options: ["-d"] },
+  ...UCX_TESTS.map((test) => ucx("rc_v", test)),
+  ...["tag_lat", "tag_bw", "stream_bw", "ucp_am_bw"].map((test) => ucx("ud_v", test)),
+  ucx("rc_v", "tag_bw", "-s 1048576"),
+  ...["put_lat", "get", "am_lat", "am_bw"].map((test) => ucx("all", test, RC_OF_UCT, UCT)),
+  ...["am_lat", "am_bw"].map((test) => ucx("all", test, UD_OF_UCT, UCT)),
+  ucx("tcp", "tag_lat", "", { env: { UCX_TLS: "tcp,self", UCX_NET_DEVICES: "eth0" } }),
+  { binary: "fi_info", packaged: "libfabric-bin", options: ["-p", "verbs"] },
+  fabric("-p verbs -e msg"),
+  fabric("-p verbs -e rdm", RXM),
+  fabric("-p verbs -e dgram"),
+  fabric("-p tcp -e msg"),
+  ...["write", "read", "send"].flatMap((verb) => [fio(verb, 1), fio(verb, 16)]),
+  fio("write", 1, " --thread"),
 ];
+
+/** Its environment and its options. */
+export function wordsOf({ env = {}, options }: TableRow): string[] {
+  return [...Object.entries(env).map(([name, value]) => `${name}=${value}`), ...options];
+}
 
 /** What a row has shown. */
 interface Shown {
+  readonly row: TableRow;
   readonly cells: readonly string[];
   /** What differs, and how it has ended where it should not. */
   readonly wrong: readonly string[];
@@ -108,24 +189,26 @@ const RUNS = 3;
 const ENDLESS_MS = 50;
 
 /**
- * perftest measures its time stamp counter for 219 ms, once or twice, by 20 ns: as requests, these clock reads
- * would take an hour.
+ * perftest measures its time stamp counter for 219 ms, once or twice, by 20 ns, and fio for 130 ms: as requests,
+ * these clock reads would take an hour.
  */
 function smallerLease({ packaged }: TableRow): Lease {
-  return packaged === "perftest" ? "clock" : "off";
+  return packaged === "perftest" || packaged === "fio" ? "clock" : "off";
+}
+
+/** With those that the client alone has, but for the server's name. */
+function shownOptions(options: readonly string[], client: readonly string[]): string {
+  const own = client.filter((word) => word.startsWith("--"));
+  return [options.join(" "), ...own.length > 0 ? [`client: ${own.join(" ")}`] : []].join("; ");
 }
 
 /** Runs a row. @param runs how often, with the same lease. */
 export async function show(row: TableRow, runs = RUNS): Promise<Shown> {
-  const { binary, options, ends, client, isOneHost, packaged, rack } = row;
-  const version = versionOf(packaged) ?? "", command = [binary, ...options].join(" ");
-  const on = client === undefined || isOneHost ? "one" : "two";
+  const { binary, ends, client = [], packaged } = row;
+  const command = [binary, ...wordsOf(row)].join(" "), version = versionOf(packaged) ?? "";
+  const [, given, on] = keyOf(row);
   if (pathOf(binary) === undefined) {
-    return {
-      cells: [binary, version, options.join(" "), on, "not installed"],
-      wrong: [],
-      isGood: false,
-    };
+    return { row, cells: [binary, version, given, on, "not installed"], wrong: [], isGood: false };
   }
   const text = scenarioOf(row);
   const endless = ends?.codes.length === 0 ? { untilPs: ENDLESS_MS * PS_PER_MS } : {};
@@ -139,13 +222,13 @@ export async function show(row: TableRow, runs = RUNS): Promise<Shown> {
   const less = lease === "on" ? undefined : await runNative(text, { ...endless, lease });
   const found = less && differenceOf(first.transcript, less.transcript);
   if (found !== undefined) differences.push(`lease ${lease}, ${found}`);
-  const wanted = ends?.codes ?? (client === undefined ? [0] : [0, 0]);
+  const wanted = ends?.codes ?? (row.client === undefined ? [0] : [0, 0]);
   const isExpected = wanted.length === 0 || String(first.codes) === String(wanted);
   const codes = first.codes.map((code) => code ?? "runs").join(", ");
   const cells = [
     binary,
     version,
-    options.join(" ") + (rack === undefined ? "" : `; ${rack}`),
+    given,
     on,
     ends ? `${codes}: ${ends.why}` : codes,
     (first.endPs / PS_PER_MS).toFixed(3),
@@ -161,7 +244,14 @@ export async function show(row: TableRow, runs = RUNS): Promise<Shown> {
       wrong.push(...lines.slice(-4).map((line) => `  ${host}: ${line}`));
     }
   }
-  return { cells, wrong, isGood: isExpected && differences.length === 0 };
+  return { row, cells, wrong, isGood: isExpected && differences.length === 0 };
+}
+
+/** The cells that name a row: program, options, hosts. */
+function keyOf(row: TableRow) {
+  const { binary, rack, client, isOneHost } = row;
+  const given = shownOptions(wordsOf(row), client ?? []) + (rack === undefined ? "" : `; ${rack}`);
+  return [binary, given, client === undefined || isOneHost ? "one" : "two"] as const;
 }
 
 const HEAD = [
@@ -191,11 +281,34 @@ function tableOf(rows: readonly (readonly string[])[]): string {
   return [head, lineOf(widths.map((width) => "-".repeat(width))), ...others].join("\n");
 }
 
+/** Puts rows into the page's table, which keeps the cells of all others. */
+function write(shown: readonly Shown[]): void {
+  const page = projectFile(PAGE), text = Deno.readTextFileSync(page);
+  const [before, rest] = text.split(BEGIN), [old, after] = rest?.split(END) ?? [];
+  if (old === undefined || after === undefined) {
+    throw new Error(`Cannot find the table's place in ${PAGE}`);
+  }
+  const known = new Map(
+    old.trim().split("\n").slice(2).map((line) => {
+      const cells = line.split("|").slice(1, -1).map((cell) => cell.trim());
+      return [`${[cells[0], cells[2], cells[3]]}`, cells];
+    }),
+  );
+  for (const { row, cells } of shown) known.set(`${keyOf(row)}`, [...cells]);
+  const rows = ROWS.flatMap((row) => {
+    const cells = known.get(`${keyOf(row)}`);
+    return cells === undefined ? [] : [cells];
+  });
+  Deno.writeTextFileSync(page, `${before}${BEGIN}\n${tableOf(rows)}\n${END}${after}`);
+}
+
 if (import.meta.main) {
   const option = (name: string) => Deno.args[Deno.args.indexOf(name) + 1] ?? "";
   const only = Deno.args.includes("--only") ? option("--only") : "";
   const runs = Deno.args.includes("--runs") ? Number(option("--runs")) : RUNS;
-  const rows = ROWS.filter(({ binary, options }) => [binary, ...options].join(" ").includes(only));
+  const rows = ROWS.filter((row) =>
+    [row.binary, ...wordsOf(row), ...row.client ?? []].join(" ").includes(only)
+  );
   const shown: Shown[] = [];
   for (const row of rows) {
     const each = await show(row, runs);
@@ -203,13 +316,7 @@ if (import.meta.main) {
     console.error(`${each.isGood ? "ok  " : "FAIL"} ${each.cells.join(" | ")}`);
     shown.push(each);
   }
-  const table = tableOf(shown.map(({ cells }) => cells));
-  console.log(table);
-  if (Deno.args.includes("--write")) {
-    const page = projectFile(PAGE), text = Deno.readTextFileSync(page);
-    const [before, rest] = text.split(BEGIN), after = rest?.split(END)[1];
-    if (after === undefined) throw new Error(`Cannot find the table's place in ${PAGE}`);
-    Deno.writeTextFileSync(page, `${before}${BEGIN}\n${table}\n${END}${after}`);
-  }
+  console.log(tableOf(shown.map(({ cells }) => cells)));
+  if (Deno.args.includes("--write")) write(shown);
   if (shown.some(({ isGood }) => !isGood)) Deno.exit(1);
 }

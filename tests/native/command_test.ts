@@ -188,7 +188,8 @@ describe("native programs by the command", () => {
       scenario([SERVER, "{ on: a, run: put, to: b, bytes: 4KiB }"], "until: 4ms\n"),
       ["--pack", "all"],
     );
-    assert.match(put.stdout, /no program listens/);
+    assert.equal(put.code, 64);
+    assert.match(put.stderr, /programs\[1\]\.to: found "b", .* which b has not: it has a native/);
   });
 
   it("Ctrl-C leaves no native process behind", async () => {
@@ -224,6 +225,19 @@ describe("native programs by the command", () => {
     const command = rig.start(["up", path]);
     assert.equal((await command.ended).code, 0);
     await eventually("the server", () => processesIn(rig.cache, "ibv_rc_pingpong").length >= 1);
+    // It has no service that could answer an order, and says so before one is given.
+    for (
+      const order of [
+        ["put", "--to", "b", path],
+        ["get", "--from", "b", "x", `${rig.cache}/x`],
+        ["ls", "--from", "b"],
+        ["rm", "--from", "b", "x"],
+      ]
+    ) {
+      const { code, stderr } = await rig.run(order);
+      assert.equal(code, 64, stderr);
+      assert.match(stderr, /"b": expected a host with the service persistd, which b has not: it/);
+    }
     const { stdout } = await rig.run(["ps", "--json"]);
     const { pid } = JSON.parse(stdout).processes.find(({ name }: { name: string }) => name === "b");
     Deno.kill(pid, "SIGKILL");
@@ -231,23 +245,11 @@ describe("native programs by the command", () => {
     await rig.run(["down", "--all"]);
   });
 
-  it("what would run a program again is refused, and the console without --allow-native", async () => {
+  it("what cannot run it is refused, and the console without --allow-native", async () => {
     const path = await rig.file("native.yaml", scenario([SERVER, CLIENT]));
-    const done = reportOf(await rig.run(["run", path, "--pack", "all", "--json"]));
-    const run = done.directory.replace(/.*\//, "");
-    const faults = await rig.file("faults.jsonl", `{"at":1,"action":"kill","nodes":["a"]}\n`);
-    const refused = [
-      ["explore", path],
-      ["chaos", path, "--rounds", "1"],
-      ["compose", path, "--out", `${rig.cache}/composed`],
-      ["run", path, "--faults", faults],
-      ["checkpoint", run, "--at", "1us"],
-    ];
-    for (const args of refused) {
-      const { code, stderr } = await rig.run(args);
-      assert.equal(code, 64, `${args.join(" ")}: ${stderr}`);
-      assert.match(stderr, /Program ibv_rc_pingpong on [ab] is a native one: expected none/);
-    }
+    const explored = await rig.run(["explore", path]);
+    assert.equal(explored.code, 64);
+    assert.match(explored.stderr, /is a native one, and no host has a recovery/);
     const { code, stderr } = await rig.run(["console", path]);
     assert.equal(code, 64);
     assert.match(stderr, /expected a console that was started with --allow-native/);

@@ -4,6 +4,9 @@
  */
 import assert from "node:assert/strict";
 import { afterAll, beforeAll, describe } from "@std/testing/bdd";
+import { isThere } from "../../console/base/files.ts";
+import { sandboxHere } from "../../console/rack/native/sandbox.ts";
+import type { Time } from "../../fabric/base/time.ts";
 import { createNativePort } from "../../nodes/native_process.ts";
 import { requestsHeader } from "../../nodes/host/native/header.ts";
 import type { NativeProcess } from "../../nodes/host/native/port.ts";
@@ -14,6 +17,7 @@ import { itUnless } from "../support/skipping.ts";
 const SOURCES = "nodes/host/native/lib";
 const FLAGS = ["-std=gnu11", "-O2", "-fPIC", "-Wall", "-Wextra", "-Werror"];
 const CLOCK_PS = 20_000, TSC_PS = 10_000, POLL_PS = 50_000;
+const ASK_ALL = 2 ** 16 + 3;
 const FOREVER = 2n ** 63n - 1n;
 
 /** Undefined where the library can be built here. */
@@ -57,9 +61,46 @@ interface Turn {
   /** Virtual time, with what the program has used. */
   readonly nowPs: number;
 }
-type Reply = Answered<RequestName> & { readonly error?: number; readonly takesPs?: number };
+type Reply = Answered<RequestName> & {
+  readonly error?: number;
+  readonly takesPs?: number;
+  /** The lease's end, and the queues of which the host must be asked within it. */
+  readonly untilPs?: number;
+  readonly unwrittenPs?: number;
+  readonly ask?: number;
+};
 /** The host ends the program. */
 const KILL = "kill";
+
+const pause = () => new Promise((resolve) => setTimeout(resolve, 20));
+
+/** A module that starts a program and lets it run, without a limit of time: the host is in its turn. */
+function hostOf(
+  { library, directory, name, file, bwrap }: {
+    readonly library: string;
+    readonly directory: string;
+    readonly name: string;
+    readonly file: string;
+    readonly bwrap: string;
+  },
+): string {
+  const at = (module: string) =>
+    JSON.stringify(new URL(`../../nodes/${module}`, import.meta.url).href);
+  const { words, bytes } = hello(600_000_000);
+  return `
+    const { createNativePort } = await import(${at("native_process.ts")});
+    const { sandboxWords } = await import(${at("native_sandbox.ts")});
+    const { encodeReply } = await import(${at("host/native/words.ts")});
+    const bwrap = ${JSON.stringify(bwrap)};
+    const { main } = createNativePort({
+      library: ${JSON.stringify(library)},
+      directory: ${JSON.stringify(directory)},
+      ...(bwrap !== "none" && { wrap: (folder) => sandboxWords({ bwrap, hidden: [], folder }) }),
+    }).start(${JSON.stringify({ name, file, argv: [name], env: {} })});
+    const head = { error: 0, nowPs: 0, leasePs: Infinity, unwrittenPs: Infinity, alone: 1, ask: 0 };
+    const answered = { words: ${JSON.stringify(words)}, bytes: new Uint8Array([${bytes}]) };
+    main.resume(encodeReply("hello", head, answered));`;
+}
 
 const reason = missing();
 const it = itUnless(reason, "nodes/host/native/lib");
@@ -74,7 +115,17 @@ describe("the library of native programs", () => {
     Deno.writeTextFileSync(`${folder}/requests.h`, requestsHeader());
     const files = [...Deno.readDirSync(SOURCES)].map(({ name }) => name).sort()
       .filter((name) => name.endsWith(".c")).map((name) => `${SOURCES}/${name}`);
-    compile(...FLAGS, "-shared", `-I${folder}`, "-o", library, ...files, "-ldl", "-lpthread");
+    compile(
+      ...FLAGS,
+      "-shared",
+      "-Wl,-z,initfirst",
+      `-I${folder}`,
+      "-o",
+      library,
+      ...files,
+      "-ldl",
+      "-lpthread",
+    );
   });
   afterAll(() => {
     if (reason === undefined) Deno.removeSync(folder, { recursive: true });
@@ -108,14 +159,19 @@ describe("the library of native programs", () => {
         process.kill();
         break;
       }
-      const { error = 0, takesPs = 0, ...answered } = served ??
-        (asked === "hello" ? hello(stuckUs) : {});
+      const said: Reply = served ?? (asked === "hello" ? hello(stuckUs) : {});
+      const { error = 0, takesPs = 0, untilPs, unwrittenPs, ask = ASK_ALL, ...answered } = said;
       nowPs += takesPs;
-      const reply = encodeReply(
-        asked,
-        { error, nowPs, leasePs: nowPs + leasePs, alone: 1 },
-        answered,
-      );
+      const endPs = untilPs ?? nowPs + leasePs;
+      const head = {
+        error,
+        nowPs,
+        leasePs: endPs,
+        unwrittenPs: unwrittenPs ?? endPs,
+        alone: 1,
+        ask,
+      };
+      const reply = encodeReply(asked, head, answered);
       bytes = process.main.resume(reply);
     }
     const text = (stream: "stdout" | "stderr") => new TextDecoder().decode(process.output(stream));
@@ -243,6 +299,48 @@ describe("the library of native programs", () => {
     assert.ok(with_.requests.length < 10_000, `${with_.requests.length} requests`);
   });
 
+  it("polls where the card only reads its memory, and lets the host catch up before it stores there", () => {
+    const code = `static char page[4096] __attribute__((aligned(4096)));
+    int main(void) {
+      struct ibv_context *context = ibv_open_device(ibv_get_device_list(NULL)[0]);
+      struct ibv_cq *cq = ibv_create_cq(context, 8, NULL, NULL, 0);
+      struct ibv_wc wc; struct timespec now;
+      page[7] = 1;
+      ibv_reg_mr(ibv_alloc_pd(context), page, sizeof(page), IBV_ACCESS_LOCAL_WRITE);
+      for (int i = 0; i < 100; i++) {
+        ibv_poll_cq(cq, 1, &wc);
+        if (i == 60) page[7] = 2;
+      }
+      clock_gettime(CLOCK_MONOTONIC, &now);
+      printf("%ld %d\\n", now.tv_nsec, page[7]);
+    }`;
+    const FAR = 1e12;
+    let at = 0;
+    /** What the card finds at each poll and each clock read that is a request, and when. */
+    const looks: { readonly nowPs: Time; readonly found: number }[] = [];
+    const serve = ({ request, name, process, nowPs }: Turn): Reply | undefined => {
+      if (name === "create_cq") return { words: { handle: 1, cqe: 8, bit: 1 } };
+      if (name === "reg_mr") at = request.args("reg_mr").addr + 7;
+      if (name === "poll_cq" || name === "clock") {
+        looks.push({ nowPs, found: process.main.read(at, 1)![0]! });
+        const takesPs = name === "poll_cq" ? POLL_PS : 0;
+        return { takesPs, unwrittenPs: FAR, ask: 2 ** 16 };
+      }
+      return undefined;
+    };
+    const without = run(code, { serve, lease: false });
+    const each = looks.splice(0);
+    const leased = run(code, { serve });
+    assert.deepEqual([leased.stdout, leased.nowPs], [without.stdout, without.nowPs]);
+    assert.ok(looks.length < each.length / 5, `${looks.length} requests`);
+    // At the instant of the store itself the host catches up before it.
+    const changedAt = each.find(({ found }) => found === 2)!.nowPs;
+    for (const { nowPs, found } of looks) {
+      if (nowPs !== changedAt) assert.equal(found, nowPs < changedAt ? 1 : 2);
+    }
+    assert.ok(looks.some(({ nowPs, found }) => found === 1 && nowPs === changedAt));
+  });
+
   it("raises the alarm at the same call with a lease and without one", () => {
     const code = `volatile int rang; struct timeval now;
     void ring(int signal) { rang++; gettimeofday(&now, NULL); }
@@ -353,8 +451,9 @@ describe("the library of native programs", () => {
     assert.deepEqual(called.requests, ["hello", "spin", "exit"]);
   });
 
-  it("has no devices in a child, which ends as it likes and runs other programs", () => {
-    const { stdout, code, requests } = run(`int main(void) {
+  it("has no devices in a child that the rack does not have, which ends as it likes and runs other programs", () => {
+    const { stdout, code, requests } = run(
+      `int main(void) {
       struct ibv_context *context = ibv_open_device(ibv_get_device_list(NULL)[0]);
       int count = -1, status;
       fflush(stdout);
@@ -369,10 +468,39 @@ describe("the library of native programs", () => {
       fflush(stdout);
       system("echo from a shell");
       __rdtsc();
-    }`);
+    }`,
+      { serve: ({ name }) => name === "fork" ? { error: 38 } : undefined },
+    );
     assert.equal(stdout, "0 (nil) 19\n5\nfrom a shell\n");
     assert.equal(code, 0);
-    assert.deepEqual(requests, ["hello", "open_device", "clock", "exit"]);
+    assert.deepEqual(requests, ["hello", "open_device", "fork", "clock", "exit"]);
+  });
+
+  it("refuses a region whose pages are not all there, or not for the card to write", () => {
+    const { stdout, requests } = run(`int main(void) {
+      struct ibv_context *context = ibv_open_device(ibv_get_device_list(NULL)[0]);
+      struct ibv_pd *pd = ibv_alloc_pd(context);
+      char *at = mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+      #define TRY(from, length, access) do { errno = 0; \
+        struct ibv_mr *mr_ = ibv_reg_mr_iova2(pd, at + from, length, 0, access); \
+        printf("%d ", mr_ ? 0 : errno); } while (0)
+      TRY(0, 1 << 20, 1);
+      munmap(at + 40960, 4096);
+      TRY(0, 1 << 20, 1); TRY(0, 40960, 1); TRY(100, 40861, 1); TRY(45056, 4096, 1);
+      mprotect(at + 8192, 4096, PROT_READ);
+      TRY(0, 40960, 1); TRY(0, 40960, 0);
+      mprotect(at + 8192, 4096, PROT_NONE);
+      TRY(0, 40960, 0);
+    }`);
+    assert.equal(stdout, "0 14 0 14 0 14 0 14 ");
+    assert.equal(requests.filter((name) => name === "reg_mr").length, 4);
+  });
+
+  it("has the name that was typed, once it is begun anew", () => {
+    const { stdout } = run(`int main(int argc, char **argv) {
+      printf("%s %s %s\\n", argv[0], program_invocation_short_name, getenv("RACKMESH_NAME"));
+    }`);
+    assert.match(stdout, /^(program\d+) \1 \(null\)\n$/);
   });
 
   it("gives each run the same addresses, numbers and random bytes", () => {
@@ -407,26 +535,38 @@ describe("the library of native programs", () => {
     assert.equal(handled.stdout, "caught\n");
   });
 
-  it("leaves no process behind a host's process that dies", async () => {
-    const file = `${folder}/endless`;
-    Deno.writeTextFileSync(`${file}.c`, `${HEAD}int main(void) { for (;;) time(NULL); }`);
-    compile("-w", "-o", file, `${file}.c`);
-    const directory = `${folder}/orphans`,
-      module = new URL("../../nodes/native_process.ts", import.meta.url);
-    const start = { name: "endless", file, argv: ["endless"], env: {} };
-    const code = `const { createNativePort } = await import(${JSON.stringify(module.href)});
-      createNativePort(${JSON.stringify({ library, directory })}).start(${JSON.stringify(start)});
-      Deno.kill(Deno.pid, "SIGKILL");`;
-    new Deno.Command(Deno.execPath(), { args: ["eval", code] }).outputSync();
-    const left = () =>
-      [...Deno.readDirSync("/proc")].filter(({ name }) => {
-        try {
-          return Deno.readTextFileSync(`/proc/${name}/cmdline`).includes(file);
-        } catch {
-          return false; // it is no process, or it has just ended
-        }
-      });
-    while (left().length > 0) await new Promise((resolve) => setTimeout(resolve, 20));
+  it("leaves no process behind a host's process that dies in a turn, whatever the program does in it", async () => {
+    const sandbox = await sandboxHere();
+    const ways = ["none", ...("bwrap" in sandbox ? [sandbox.bwrap] : [])];
+    const loops = { clocks: "time(NULL)", stores: "n++", sleep: "syscall(SYS_pause)" };
+    for (const [name, loop] of Object.entries(loops)) {
+      const file = `${folder}/endless-${name}`;
+      Deno.writeTextFileSync(
+        `${file}.c`,
+        `${HEAD}#include <sys/syscall.h>
+        volatile long n; int main(void) { puts("runs"); for (;;) ${loop}; }`,
+      );
+      compile("-w", "-o", file, `${file}.c`);
+      for (const bwrap of ways) {
+        const directory = `${folder}/orphans${bwrap === "none" ? "" : "-sandboxed"}`;
+        const host = new Deno.Command(Deno.execPath(), {
+          args: ["eval", hostOf({ library, directory, name, file, bwrap })],
+        }).spawn();
+        const stdout = `${directory}/${name}/stdout`;
+        while (!isThere(stdout) || Deno.readTextFileSync(stdout) === "") await pause();
+        host.kill("SIGKILL");
+        await host.status;
+        const left = () =>
+          [...Deno.readDirSync("/proc")].filter(({ name }) => {
+            try {
+              return Deno.readTextFileSync(`/proc/${name}/cmdline`).includes(file);
+            } catch {
+              return false; // it is no process, or it has just ended
+            }
+          });
+        while (left().length > 0) await pause();
+      }
+    }
   });
 
   it("polls an empty queue within the lease at the same instants as the host", () => {
@@ -442,21 +582,39 @@ describe("the library of native programs", () => {
       clock_gettime(CLOCK_MONOTONIC, &now);
       printf("%d %d %lx %ld\\n", polls, found, wc[0].wr_id, now.tv_nsec);
     }`;
+    const COMES = 6_000_000;
     let handles = 0;
-    const serve = ({ request, name, nowPs }: Turn): Reply | undefined => {
-      if (name === "create_cq") return { words: { handle: 1 + handles++ % 2, cqe: 8 } };
-      if (name !== "poll_cq") return undefined;
-      const isThere = request.args("poll_cq").cq === 2 && nowPs + POLL_PS >= 6_000_000;
-      return {
-        takesPs: POLL_PS,
-        rows: isThere ? [{ wr_id: 0xfedcba9876543210n, status: 0 }] : [],
+    /** The second queue has an entry at that time, which one is lost of those that poll before it. */
+    const serve =
+      (what: "none" | "both" | "first") => ({ request, name, nowPs }: Turn): Reply | undefined => {
+        if (name === "create_cq") {
+          const place = handles++ % 2;
+          return { words: { handle: 1 + place, cqe: 8, bit: 1 + place } };
+        }
+        if (name !== "poll_cq") return undefined;
+        const isThere = request.args("poll_cq").cq === 2 && nowPs >= COMES;
+        const isSoon = nowPs + POLL_PS >= COMES;
+        return {
+          takesPs: POLL_PS,
+          rows: isThere ? [{ wr_id: 0xfedcba9876543210n, status: 0 }] : [],
+          ...(what !== "none" && {
+            untilPs: isSoon ? 2 * COMES : COMES,
+            ask: 2 ** 16 + (isSoon || what === "first" ? 2 : 0),
+          }),
+        };
       };
-    };
-    const without = run(code, { serve, lease: false });
+    const without = run(code, { serve: serve("none"), lease: false });
     assert.match(without.stdout, /^\d+ 1 fedcba9876543210 \d+\n$/);
-    // A lease that ends where the completion comes, whenever it is asked for.
-    const leased = run(code, { serve, leasePs: 0 });
-    assert.equal(leased.stdout, without.stdout);
+    const polls = (what: Parameters<typeof serve>[0]) => {
+      const { stdout, requests } = run(code, { serve: serve(what) });
+      assert.equal(stdout, without.stdout, what);
+      return requests.filter((name) => name === "poll_cq").length;
+    };
+    // Before the lease's end and behind it, and each poll of a queue of which the host must be asked.
+    const each = polls("none");
+    assert.ok(each > 100);
+    assert.ok(polls("both") <= 4);
+    assert.equal(polls("first"), each / 2 + 1);
   });
 });
 
@@ -470,6 +628,7 @@ const HEAD = `#define _GNU_SOURCE
 #include <string.h>
 #include <sys/random.h>
 #include <sys/time.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>

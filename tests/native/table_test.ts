@@ -12,7 +12,7 @@ import {
   PAIRS,
 } from "../../scripts/native/figures.ts";
 import { pathOf } from "../../scripts/native/runs.ts";
-import { ROWS, show } from "../../scripts/native/table.ts";
+import { ROWS, show, wordsOf } from "../../scripts/native/table.ts";
 import { nativeMissing } from "../support/native_rack.ts";
 import { itUnless } from "../support/skipping.ts";
 
@@ -29,12 +29,20 @@ const SHOWN = [
   "ibv_ud_pingpong -g 0 -n 200 -e",
   "ibv_srq_pingpong -g 0 -n 200 -e",
   "ib_send_bw -n 60 -e",
+  "ucx_info -d",
+  "ucx_perftest UCX_TLS=rc_v,self UCX_NET_DEVICES=rackmesh0:1 -t tag_lat -n 20 -w 2",
+  "ucx_perftest UCX_TLS=ud_v,self UCX_NET_DEVICES=rackmesh0:1 -t ucp_am_bw -n 20 -w 2",
+  "fi_info -p verbs",
+  "fi_pingpong -I 20 -S 64 -p verbs -e msg",
 ];
 
 describe("native programs of Debian", () => {
   for (const command of SHOWN) {
-    it(`${command}: ends as the table says, twice alike and with a smaller lease`, async () => {
-      const row = ROWS.find(({ binary, options }) => [binary, ...options].join(" ") === command);
+    const [binary] = command.split(" ");
+    const absent = pathOf(binary!) === undefined ? `there is no ${binary}` : undefined;
+    const itHere = itUnless(missing ?? absent, "tests/native/table_test.ts");
+    itHere(`${command}: ends as the table says, twice alike and with a smaller lease`, async () => {
+      const row = ROWS.find((each) => [each.binary, ...wordsOf(each)].join(" ") === command);
       assert.ok(row !== undefined, "the table has no such row");
       const { isGood, cells, wrong } = await show(row, 2);
       assert.ok(isGood, [...cells, ...wrong].join("\n"));
@@ -57,6 +65,20 @@ describe("native programs of Debian", () => {
       );
     });
   }
+});
+
+const fioMissing = await nativeMissing() ??
+  (pathOf("fio") === undefined ? "fio: not installed" : undefined);
+
+describe("fio, whose jobs are processes", () => {
+  itUnless(fioMissing, "tests/native/table_test.ts")(
+    "writes by its engine rdma, and the same with a smaller lease",
+    async () => {
+      const row = ROWS.find(({ client = [] }) => client.includes("--verb=write"))!;
+      const { isGood, cells, wrong } = await show(row, 1);
+      assert.ok(isGood, [...cells, ...wrong].join("\n"));
+    },
+  );
 });
 
 describe("linesOf", () => {

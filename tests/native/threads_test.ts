@@ -78,6 +78,22 @@ describe("threads of native programs", () => {
     ]);
   });
 
+  it("of C11 wait for each other in virtual time", async () => {
+    const { rack, lines } = await runThrice(scenario(["a", [compiled(folder, "c11_check.c")]]));
+    assert.deepEqual(rack.reported("program-failed"), []);
+    assert.deepEqual(lines.a, [
+      "1081 us: time-out of the condition 1",
+      "1101 us: made 1",
+      "1101 us: made 1",
+      "1101 us: made 1",
+      "1701 us: joined 10",
+      "1701 us: joined 11",
+      "1701 us: joined 12",
+      "1771 us: time-out of the mutex 1",
+      "1771 us: busy 1",
+    ]);
+  });
+
   it("of Python wait for each other in virtual time", async () => {
     if (!isThere("/usr/bin/python3")) return;
     const file = `${folder}/threads.py`;

@@ -164,7 +164,7 @@ describe("connectNats", () => {
   it("closes although the server is frozen, and whoever waits for a flush is told", async () => {
     const bus = await connectNats({ ...server.address, run: "r", name: "b", onError: fail });
     await freeze(server);
-    const flushed = rejects(bus.flush(), "closed");
+    const flushed = rejects(bus.flush(), "disconnected");
     await bus.close();
     await flushed;
   });

@@ -5,7 +5,6 @@ import {
   type NatsServer,
   NatsServerError,
   startNatsServer,
-  useExisting,
 } from "../../console/rack/nats_server.ts";
 import { fromFileUrl, projectFile } from "../../console/base/paths.ts";
 import { sleep } from "../../fabric/bus/wall_time.ts";
@@ -183,42 +182,6 @@ describe("startNatsServer", () => {
     await Deno.writeTextFile(path, `#!/bin/sh\n${body}\n`, { mode: 0o700 });
     return path;
   }
-});
-
-describe("useExisting", () => {
-  it("reads user, password, token, host and port", () => {
-    assert.deepEqual(useExisting("nats://ann:p%40ss@bus.lab:4000"), {
-      url: "nats://bus.lab:4000",
-      user: "ann",
-      password: "p@ss",
-    });
-    assert.deepEqual(useExisting("nats://secret@bus.lab:80"), {
-      url: "nats://bus.lab:80",
-      token: "secret",
-    });
-    assert.deepEqual(useExisting("127.0.0.1:4223"), { url: "nats://127.0.0.1:4223" });
-    assert.deepEqual(useExisting("bus.lab"), { url: "nats://bus.lab:4222" });
-    assert.deepEqual(useExisting("nats://[::1]:4224"), { url: "nats://[::1]:4224" });
-  });
-
-  it("refuses what is no address of a server, without repeating the credential", () => {
-    for (
-      const url of [
-        "",
-        "http://ann:secret@h:1",
-        "nats://ann:secret@h:99999",
-        "nats://h/x",
-        "nats://ann:secret/word@bus.lab",
-        "nats://ann:x@secret@bus.lab/x",
-      ]
-    ) {
-      assert.throws(() => useExisting(url), (error) => {
-        assert.ok(error instanceof NatsServerError);
-        assert.ok(!error.message.includes("secret"));
-        return true;
-      });
-    }
-  });
 });
 
 function hostAndPort(server: NatsServer): { hostname: string; port: number } {

@@ -29,6 +29,8 @@ export type Said = Pick<Ended, "code" | "stdout" | "stderr">;
 export interface StartOptions {
   readonly env?: Readonly<Record<string, string>>;
   readonly cwd?: string;
+  /** Words before the command's: a program that runs it elsewhere, or with other rights. */
+  readonly before?: readonly string[];
   /** In a session of its own, as from a terminal of its own: see {@link RunningCommand.interrupt}. */
   readonly detached?: boolean;
   /** A command that takes longer is ended, and the test fails with what it has said; default: the file's time. */
@@ -80,14 +82,12 @@ export class CommandRig {
   }
 
   start(args: readonly string[], options: StartOptions = {}): RunningCommand {
-    return this.#spawn(Deno.execPath(), rackArguments(args, this.#tree), {
-      title: `rack ${args.join(" ")}`,
-      ...options,
-    });
+    const words = [...options.before ?? [], Deno.execPath(), ...rackArguments(args, this.#tree)];
+    return this.#spawn(words[0]!, words.slice(1), { title: `rack ${args.join(" ")}`, ...options });
   }
 
   /** Runs a shell script in the cache directory to its end, in which `rack` is the command. */
-  shell(script: string, options: StartOptions & { readonly before?: readonly string[] } = {}) {
+  shell(script: string, options: StartOptions = {}) {
     const [program, ...args] = [...options.before ?? [], "bash", "-c"];
     const words = [Deno.execPath(), ...rackArguments([], this.#tree)].map((word) => `'${word}'`)
       .join(" ");

@@ -4,7 +4,9 @@ import { nativeLibrary } from "../../console/rack/native/library.ts";
 import { ROOT } from "../../console/base/paths.ts";
 import { Refusal } from "../../fabric/rack/plan/problem.ts";
 import type { RackPlan } from "../../fabric/rack/plan/plan.ts";
+import { recordingPort } from "../../nodes/host/native/recording_port.ts";
 import { createNativePort } from "../../nodes/native_process.ts";
+import { openRecord, readRecords, Records } from "../../nodes/native_records.ts";
 import { SimulatedRack } from "./simulated_rack.ts";
 
 /** The reason why native programs cannot run on this machine; undefined where they can. */
@@ -47,18 +49,49 @@ export interface NativeRun {
 export async function runNative(
   folder: string,
   scenario: string,
-  { env = {}, until }: {
+  { env = {}, until, record, change = (plan) => plan }: {
     readonly env?: Readonly<Record<string, string>>;
     readonly until?: number;
+    /** A directory for its record. */
+    readonly record?: string;
+    readonly change?: (plan: RackPlan) => RackPlan;
   } = {},
 ): Promise<NativeRun> {
   const library = await nativeLibrary();
   const directory = await Deno.makeTempDir({ dir: folder, prefix: "run-" });
   const rack = new SimulatedRack(scenario, {
-    native: (host, life) =>
-      createNativePort({ library, directory: `${directory}/${host}.${life}` }),
-    change: (plan) => withFiles(plan, env),
+    native(host, life) {
+      const port = createNativePort({ library, directory: `${directory}/${host}.${life}` });
+      if (record === undefined) return port;
+      return recordingPort(port, { open: ({ name }) => openRecord(record, { host, life, name }) });
+    },
+    change: (plan) => change(withFiles(plan, env)),
   });
+  return ran(rack, until);
+}
+
+/**
+ * Replays a run from its record: no binary of it is on this machine.
+ * @param record the directory in which {@link runNative} has left it.
+ * @throws ReplayError
+ */
+export function replayNative(
+  record: string,
+  scenario: string,
+  { until, change = (plan) => plan }: {
+    readonly until?: number;
+    readonly change?: (plan: RackPlan) => RackPlan;
+  } = {},
+): NativeRun {
+  const records = new Records(readRecords(record));
+  const rack = new SimulatedRack(scenario, {
+    native: (host, life) => records.port(host, life),
+    change: (plan) => change(withFiles(plan, {}, "/nowhere")),
+  });
+  return ran(rack, until);
+}
+
+function ran(rack: SimulatedRack, until: number | undefined): NativeRun {
   rack.run(until);
   const lines: Record<string, string[]> = {}, transcript: string[] = [];
   for (const { time, node, topic, value } of rack.reports) {
@@ -69,13 +102,18 @@ export async function runNative(
   return { rack, lines, transcript: [...transcript, `end ${rack.simulator.now}`] };
 }
 
-function withFiles(plan: RackPlan, env: Readonly<Record<string, string>>): RackPlan {
+/** @param file of each; else the first word of its command. */
+function withFiles(
+  plan: RackPlan,
+  env: Readonly<Record<string, string>>,
+  file?: string,
+): RackPlan {
   const nodes = plan.nodes.map((node) => {
     if (node.kind !== "host") return node;
     const programs = node.config.programs.map((program) => {
       const { native } = program;
       if (native === undefined) return program;
-      return { ...program, native: { ...native, env, file: native.argv[0]! } };
+      return { ...program, native: { ...native, env, file: file ?? native.argv[0]! } };
     });
     return { ...node, config: { ...node.config, programs } };
   });

@@ -1,10 +1,14 @@
 /** `rack compose` as a person calls it: what is in the folder, and what is refused. */
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, describe, it } from "@std/testing/bdd";
-import type { RunFile } from "../../fabric/rack/assembly/run_file.ts";
+import { nativeSetUpOf, type RunFile } from "../../fabric/rack/assembly/run_file.ts";
 import { ROOT } from "../../console/base/paths.ts";
+import { sha256 } from "../../console/base/sha256.ts";
+import { nativeMissing } from "../support/native_rack.ts";
+import { itUnless } from "../support/skipping.ts";
 
 const PAIR = `${ROOT}/scripts/scenarios/persist_pair.yaml`;
+const withNative = itUnless(await nativeMissing(), "tests/tools/compose_test.ts");
 const ONE_RUN = ["--method", "persist-opcode", "--ddio", "off"] as const;
 
 describe("rack compose", () => {
@@ -146,6 +150,50 @@ describe("rack compose", () => {
     const { code, error } = await compose("scenario.yaml", "--out", "out");
     assert.equal(code, 64);
     assert.match(error, /asks for captures \(pcap\), which containers do not record.*rack run/);
+  });
+
+  withNative("takes native programs with all that they load, each below its own path", async () => {
+    await scenario("native: [./mine/true, /etc/hosts, '/not/there']");
+    await Deno.mkdir(`${folder}/mine`);
+    await Deno.copyFile("/usr/bin/true", `${folder}/mine/true`);
+    const { code, error } = await compose("scenario.yaml", "--out", "out");
+    assert.equal(code, 0, error);
+    assert.match(error, /native programs: \.\/mine\/true on a, in the containers of their hosts/);
+    const run = await runFile(), { directory } = run, native = nativeSetUpOf(run);
+    const files = native!.files!;
+    for (
+      const path of [
+        ...[`${folder}/mine/true`, "/etc/hosts", native!.library, "/lib64/ld-linux-x86-64.so.2"],
+        ...["/usr/bin/sh", "/usr/bin/setpriv", "/usr/bin/mkfifo", "/usr/bin/env"],
+      ]
+    ) {
+      const bytes = await Deno.readFile(`${folder}/out/native${path}`);
+      assert.equal(files[path], await sha256(bytes), path);
+    }
+    const names = Object.keys(files).map((path) => path.replace(/.*\//, ""));
+    for (const name of ["libc.so.6", "libm.so.6", "libcap-ng.so.0"]) {
+      assert.ok(names.includes(name), `${name} of ${names}`);
+    }
+    assert.equal(files["/not/there"], undefined);
+    assert.equal(await mode("out/native/usr/bin/sh"), 0o755);
+    assert.deepEqual([native!.bwrap, native!.runs], [undefined, directory]);
+    assert.match(await text("out/seccomp.json"), /SCMP_ACT_ERRNO/);
+  });
+
+  withNative("refuses a native program that no container could run", async () => {
+    await Deno.copyFile("/usr/bin/true", `${folder}/mine`);
+    await Deno.chmod(`${folder}/mine`, 0o4755);
+    for (
+      const [run, expected] of [
+        ["./mine", /is setuid or setgid: expected a dynamic program/],
+        ["./nothing", /is not there: expected a program/],
+      ] as const
+    ) {
+      await scenario(`native: [${run}]`);
+      const { code, error } = await compose("scenario.yaml", "--out", "out");
+      assert.equal(code, 64);
+      assert.match(error, expected);
+    }
   });
 
   function scenario(program: string, second = "b"): Promise<void> {

@@ -13,8 +13,10 @@ import {
   orderName,
   TEST_NAMES,
 } from "../../fabric/rack/plan/option_rows.ts";
+import { FAULT_TERMS, IMPAIRMENTS } from "../../fabric/rack/plan/link_plan.ts";
 import { Refusal } from "../../fabric/rack/plan/problem.ts";
 import { CHOICES, TRANSFER_CHOICES } from "../../fabric/rack/plan/vocabulary.ts";
+import { linkFaultSchema } from "../../fabric/rack/scenario/fault_schema.ts";
 import { parseScenario } from "../../fabric/rack/scenario/parse_scenario.ts";
 import { PACKINGS, PROCESS_PACKINGS } from "../../fabric/rack/assembly/topology.ts";
 import { jobOrder } from "../../console/api/jobs.ts";
@@ -25,7 +27,7 @@ import {
   STEP_OPTIONS,
   SWEEP_OPTIONS,
 } from "../../console/api/options.ts";
-import { getQuery, putQuery, timeOrder } from "../../console/api/orders.ts";
+import { getQuery, linkOrder, putQuery, timeOrder } from "../../console/api/orders.ts";
 import { ROOT } from "../../console/base/paths.ts";
 import { exploreScenario } from "../../console/explore/explore_scenario.ts";
 import { exploreOptions } from "../../console/explore/options.ts";
@@ -297,6 +299,29 @@ describe("every option", () => {
     );
     const swept = Promise.resolve().then(() => placesOf("nowhere", { name: "x", hosts: {} }));
     assert.deepEqual(await refused(swept), ["--vary", "vary", "set"]);
+  });
+
+  it("of a cable's fault is a key of scenarios, of orders and of the command, and no other is", async () => {
+    const program = new Command();
+    for (const add of await commandsFor(["link"])) add(program);
+    const { commands } = program.commands.find((each) => each.name() === "link")!;
+    for (const action of IMPAIRMENTS) {
+      const own = Object.entries(FAULT_TERMS as Readonly<Record<string, { of?: string }>>)
+        .flatMap(([name, { of = action }]) => of === action ? [name] : []);
+      const { options } = commands.find((each) => each.name() === action)!;
+      const typed = options.map(({ long }) => long!.slice(2));
+      const live = ["run", "json", "at", "for"];
+      assert.deepEqual(typed.filter((name) => !live.includes(name)).sort(), own.sort(), action);
+    }
+    const terms = Object.keys(FAULT_TERMS), keys = Object.keys(linkOrder.shape);
+    const around = ["target", "action", "value", "atPs", "forPs", "untilPs"];
+    assert.deepEqual(
+      keys.filter((key) => !around.includes(key)).sort(),
+      terms.filter((term) => term !== "until").sort(),
+    );
+    const section = Object.keys(linkFaultSchema.shape);
+    const written = ["link", "from", ...IMPAIRMENTS, ...terms];
+    assert.deepEqual(section.sort(), written.sort());
   });
 
   it("--pack takes the words that `packing` of an order takes", async () => {

@@ -480,7 +480,7 @@ describe("What is refused at the call", () => {
       refused(yield* v.rdmaEstablish(id));
       refused(v.rdmaNotify(id));
       refused(v.rdmaResolveAddr(id, { to: "z", port: PORT }));
-      refused(v.rdmaResolveAddr(id, { to: "b", port: 0 }));
+      refused(v.rdmaResolveAddr(id, { to: "b", port: 65_536 }));
       refused(v.rdmaResolveAddr(id, { to: "b", port: 1, timeoutPs: 0 }));
       refused(v.rdmaListen(id, { backlog: 1025 }));
       refused(yield* v.rdmaCreateQp(id, pd, { ...qp, type: "ud" }));
@@ -532,7 +532,7 @@ describe("What is refused at the call", () => {
           "EINVAL: The id is idle: expected a response that waits (CONNECT_RESPONSE)",
           "EINVAL: The id is idle: expected rep-sent",
           "ENOENT: No host is called z: expected one of a, b",
-          "EINVAL: The port is 0: expected a whole number from 1 to 65535",
+          "EINVAL: options.port is 65536: expected 16 bits, a whole number from 0 to 65535",
           "EINVAL: options.timeoutPs is 0: expected picoseconds, a whole number ≥ 1, below 2^53",
           "EINVAL: options.backlog is 1025: expected a number of connection requests, " +
           "a whole number from 0 to 1024",

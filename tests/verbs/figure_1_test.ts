@@ -1,7 +1,11 @@
 /**
  * Figure 1 of the document about queue information (Q-09): data 1 to 5 through a send queue with WQEs
  * 11 to 14 and a receive queue with WQEs 21 to 24, once by recycling and once by expansion. WQE 1x is
- * unit x − 1 here. A ring keeps one unit free, so of these four three are filled at a time.
+ * unit x − 1 here. Two differences: a pointer is the index of a unit, so a full ring would look like an
+ * empty one, and of these four units three are filled at a time, where the figure draws four. And the ring
+ * grows to eight units, of which WQE 15 is the first new one, not to five: the document says that units are
+ * added, and not how many; depths are powers of two as those of mlx5 and rxe are, whose positions are
+ * masked, and a ring of five would need a division for each position on the card and in each driver.
  */
 import { IBV_ACCESS_LOCAL_WRITE } from "../../nodes/host/verbs/flags.ts";
 import assert from "node:assert/strict";

@@ -10,7 +10,6 @@ import { describe, it } from "@std/testing/bdd";
 import type { MethodName } from "../../fabric/rack/plan/vocabulary.ts";
 import coldPages from "../../scripts/scenarios/hints_cold_pages.ts";
 import workload from "../../scripts/scenarios/hints_workload.ts";
-import { WORK, WORK_PIECES, WORK_PLACES } from "../../fabric/rack/plan/hint_work.ts";
 import ways from "../../scripts/scenarios/hints_ways.ts";
 import atomics from "../../scripts/scenarios/hints_atomics.ts";
 import hostile, { check } from "../../scripts/scenarios/hints_hostile.ts";
@@ -226,21 +225,6 @@ programs:
       ...[true, true],
     ]);
     same(of("hintFirmwarePs").map((ps) => ps > 0), [false, false, true, false, false, false]);
-  });
-
-  it("[0114], H-20: the page of hints has the table of what each piece costs where", async () => {
-    const page = await Deno.readTextFile(
-      new URL("HINTS.md", SHIPPED),
-    );
-    const cells = page.split("\n").map((line) => line.split("|").map((cell) => cell.trim()));
-    for (const piece of WORK_PIECES) {
-      const row = cells.find(([, name]) => name === `\`${piece}\``);
-      const costs = WORK_PLACES.map((place) => {
-        const cost = WORK[piece][place];
-        return typeof cost === "string" ? "" : `${cost.oncePs / 1e3} + ${cost.elementPs / 1e3}`;
-      });
-      same(row?.slice(2, -1), costs, piece);
-    }
   });
 
   it("H-07, H-08, H-30 (in part), H-31: hints_ways.yaml: each encoding by each transport, to two responders", async () => {

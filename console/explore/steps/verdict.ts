@@ -205,7 +205,7 @@ function whyUnsure(
   return reasons.length > 0 ? reasons.join("; ") : undefined;
 }
 
-function whyNotAgain({ recoveries, cut, ways }: Again, isOnce: boolean): string {
+export function whyNotAgain({ recoveries, cut, ways }: Again, isOnce: boolean): string {
   if (isOnce) {
     return `${countOf(recoveries, "recovery that writes was", "recoveries that write were")} not ` +
       "cut again (--cuts 1)";

@@ -1,4 +1,8 @@
-import type { RunFile } from "../../../fabric/rack/assembly/run_file.ts";
+import {
+  type NativeSetUp,
+  nativeSetUpOf,
+  type RunFile,
+} from "../../../fabric/rack/assembly/run_file.ts";
 import { Refusal, refusal } from "../../../fabric/rack/plan/problem.ts";
 import {
   busUsers,
@@ -6,13 +10,18 @@ import {
   CONSOLE_KEY,
   CONSOLE_PORT,
   IN_CONTAINER,
+  NATIVE_FILES,
   natsConfig,
   OWN_SERVICES,
   passwordVariable,
+  SECCOMP_FILE,
 } from "./compose_file.ts";
+import { sha256 } from "../../base/sha256.ts";
 import type { ScenarioSource } from "../../scenarios/scenario_source.ts";
 import { prepareOne } from "../bring_up.ts";
+import { nativeFiles } from "../native/closure.ts";
 import { onlyOne, prepare, type Prepared, type PrepareOptions, runFileOf } from "../prepare.ts";
+import { seccompProfile } from "./seccomp.ts";
 
 export interface ComposeOptions {
   readonly prepare: PrepareOptions;
@@ -46,11 +55,19 @@ export async function composeRack(
   );
   refuseNames(one);
   refuseCaptures(one);
+  const setUp = nativeSetUpOf(one), files = setUp && await nativeFiles(one.plan, setUp);
   await makeFolder(out);
   const inputs = await takeInputs(one, out);
+  const native = setUp && await takeNative(setUp, files!, out);
   const run = `${projectName(one.plan.scenario)}-${randomHex(ID_BYTES)}`;
   const directory = IN_CONTAINER.state;
-  const runFile = runFileOf({ ...one, inputs }, { run, directory, livenessMs, trace, stayUp });
+  const runFile = runFileOf({ ...one, inputs, ...(native && { native }) }, {
+    run,
+    directory,
+    livenessMs,
+    trace,
+    stayUp,
+  });
   const text = composeFile({ runFile, label: one.label, image, natsImage });
   await writeFolder(out, { runFile, text, consolePort });
   return run;
@@ -108,10 +125,37 @@ async function takeInputs(one: Prepared, out: string) {
   return inputs;
 }
 
-async function copy(from: string, to: string): Promise<void> {
+/** Each file by its own path, below a folder: what is mounted, or becomes an image's. */
+async function takeNative(
+  native: NativeSetUp,
+  taken: ReadonlyMap<string, string>,
+  out: string,
+): Promise<NativeSetUp> {
+  const files: Record<string, string> = {};
+  for (const [path, from] of taken) {
+    const to = `${out}/${NATIVE_FILES}${path}`;
+    const { mode } = await Deno.stat(from);
+    await copy(from, to, mode! & 0o111 ? 0o755 : 0o644);
+    files[path] = await sha256(await Deno.readFile(to));
+  }
+  const changed = Object.entries(native.binaries).find(([path, hash]) => files[path] !== hash);
+  if (changed !== undefined) {
+    const [path] = changed;
+    throw refusal("", { found: `${path} has changed just now`, expected: "one that does not" });
+  }
+  await writeReadable(`${out}/${SECCOMP_FILE}`, seccompProfile());
+  return { ...native, runs: IN_CONTAINER.state, files };
+}
+
+async function copy(from: string, to: string, mode = 0o644): Promise<void> {
   await Deno.mkdir(to.replace(/\/[^/]*$/, ""), { recursive: true });
   await Deno.copyFile(from, to);
-  await Deno.chmod(to, 0o644);
+  await Deno.chmod(to, mode);
+}
+
+async function writeReadable(path: string, text: string): Promise<void> {
+  await Deno.writeTextFile(path, text);
+  await Deno.chmod(path, 0o644);
 }
 
 async function writeFolder(
@@ -136,8 +180,7 @@ async function writeFolder(
       ["compose.yaml", text],
     ] as const
   ) {
-    await Deno.writeTextFile(`${out}/${name}`, content);
-    await Deno.chmod(`${out}/${name}`, 0o644);
+    await writeReadable(`${out}/${name}`, content);
   }
 }
 

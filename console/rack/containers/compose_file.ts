@@ -7,8 +7,10 @@ import { accessOfContainers, USERS } from "../../../fabric/bus/access.ts";
 import {
   BUS_ENVIRONMENT,
   DEFAULT_PATIENCE_MS,
+  nativeSetUpOf,
   type RunFile,
 } from "../../../fabric/rack/assembly/run_file.ts";
+import { nativeIn } from "../../../fabric/rack/plan/plan.ts";
 import { authorization } from "../nats_server.ts";
 import { SMALL_HEAP } from "../device_rights.ts";
 import { v8Flags } from "../../base/v8_flags.ts";
@@ -44,11 +46,16 @@ export interface ComposeOptions {
   readonly natsImage: string;
 }
 
+/** Of the folder: files of native programs, each below its own absolute path; and their system calls. */
+export const NATIVE_FILES = "native", SECCOMP_FILE = "seccomp.json";
+
 type Partition = RunFile["partitions"][number];
 
 const NATS_PORT = 4222;
 /** V8 and I/O threads grow with the number of cores. Measured: 5 on 2 cores. */
 const PIDS_MAX = 256;
+const NATIVE_PIDS_MAX = 4_096;
+const NO_NEW_PRIVILEGES = ["no-new-privileges:true"];
 /** The console's jobs and replays are racks and processes of its own container. */
 const CONSOLE_PIDS_MAX = 4_096;
 const RETRIES = 5;
@@ -151,10 +158,19 @@ function process({ image }: ComposeOptions): Service {
     networks: ["rack"],
     read_only: true,
     cap_drop: ["ALL"],
-    security_opt: ["no-new-privileges:true"],
+    security_opt: NO_NEW_PRIVILEGES,
     pids_limit: PIDS_MAX,
   };
 }
+
+/**
+ * Their threads are counted, too; and of those that died with their host's process a number is left, as
+ * process 1 knows its own child alone.
+ */
+const NATIVE_PROCESS: Service = {
+  security_opt: [...NO_NEW_PRIVILEGES, `seccomp:./${SECCOMP_FILE}`],
+  pids_limit: NATIVE_PIDS_MAX,
+};
 
 function natsService(options: ComposeOptions): Service {
   const { runFile, image, natsImage } = options;
@@ -189,14 +205,17 @@ function timekeeperService(options: ComposeOptions): Service {
 function partitionService(options: ComposeOptions, partition: Partition): Service {
   const { runFile } = options;
   const { name } = partition;
+  const isNative = hasNative(runFile, partition);
   return {
     ...process(options),
+    ...(isNative && NATIVE_PROCESS),
     entrypoint: PARENT,
     command: ["console/rack/containers/parent_main.ts", IN_CONTAINER.runFile, name],
     environment: environment(runFile, name),
     volumes: [
       RUN_FILE_MOUNT,
       ...inputMounts(runFile, partition),
+      ...(isNative ? nativeMounts(runFile) : []),
       ...(hasState(runFile, partition) ? [volumeMount(stateOf(name), IN_CONTAINER.state)] : []),
     ],
     depends_on: ["nats"],
@@ -324,6 +343,17 @@ function stateOf(partition: string): string {
 function inputMounts(runFile: RunFile, partition: Partition): Service[] {
   return hostsOf(runFile, partition).filter((host) => runFile.inputs[host] !== undefined)
     .map((host) => fileMount(`./inputs/${host}`, `${IN_CONTAINER.inputs}/${host}`));
+}
+
+function hasNative({ plan }: RunFile, { nodes }: Partition): boolean {
+  return nativeIn(plan, nodes).length > 0;
+}
+
+/** Each at its own path, the image's C library included: addresses in a program depend on all of them. */
+function nativeMounts(runFile: RunFile): Service[] {
+  return Object.keys(nativeSetUpOf(runFile)?.files ?? {}).map((path) =>
+    fileMount(`./${NATIVE_FILES}${path}`, path)
+  );
 }
 
 /** No container can send as another or listen to a cable that does not end at it. */

@@ -45,6 +45,11 @@ function runFileOf(faults: readonly FaultPlan[] = []): RunFile {
   };
 }
 
+const NATIVE = {
+  ...{ run: "program", at: 0, service: false, options: {} },
+  native: { argv: ["program"], file: "/home/me/a $1/program", env: {} },
+};
+
 interface Service {
   readonly image: string;
   readonly entrypoint?: readonly string[];
@@ -56,6 +61,7 @@ interface Service {
   readonly ports?: readonly string[];
   readonly read_only: boolean;
   readonly cap_drop: readonly string[];
+  readonly security_opt: readonly string[];
 }
 
 interface Compose {
@@ -114,6 +120,32 @@ describe("composeFile", () => {
       );
       // Docker starts no process again: a device that has failed comes back by order alone.
       assert.equal(services[name]!.restart, "no");
+    }
+  });
+
+  it("gives a host's native programs their files and system calls, and no other container those", () => {
+    const { plan, ...rest } = runFileOf();
+    const nodes = plan.nodes.map((node) =>
+      node.name === "b" && node.kind === "host"
+        ? { ...node, config: { ...node.config, programs: [NATIVE] } }
+        : node
+    );
+    const files = { "/lib64/ld-linux-x86-64.so.2": "00", "/home/me/a $1/program": "01" };
+    const native = { library: "/l.so", binaries: {}, runs: "/var/lib/rackmesh", files };
+    const { services } = composed({ ...rest, plan: { ...plan, nodes }, native });
+    const { b, ...others } = services;
+    assert.ok(b!.volumes.includes(
+      "./native/lib64/ld-linux-x86-64.so.2:/lib64/ld-linux-x86-64.so.2:ro",
+    ));
+    assert.ok(
+      b!.volumes.includes("./native/home/me/a $$1/program:/home/me/a $$1/program:ro"),
+      String(b!.volumes),
+    );
+    assert.deepEqual(b!.security_opt, ["no-new-privileges:true", "seccomp:./seccomp.json"]);
+    assert.deepEqual([b!.read_only, b!.cap_drop, b!.networks], [true, ["ALL"], ["rack"]]);
+    for (const [name, { volumes, security_opt }] of Object.entries(others)) {
+      assert.deepEqual(security_opt, ["no-new-privileges:true"], name);
+      assert.ok(!volumes.some((volume) => volume.includes("/native/")), name);
     }
   });
 

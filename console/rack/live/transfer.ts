@@ -11,7 +11,14 @@ import { outputFile } from "../../../fabric/rack/assembly/run_file.ts";
 import type { ClockStatus } from "../../../fabric/clock/clock_service.ts";
 import { isObjectName, machineOf, OBJECT_NAME_EXPECTED } from "../../../fabric/rack/plan/names.ts";
 import { valuesIn, type ValuesOf } from "../../../fabric/rack/plan/option_rows.ts";
-import { type MethodName, TRANSFER_CHOICES } from "../../../fabric/rack/plan/vocabulary.ts";
+import type { NodePlan } from "../../../fabric/rack/plan/plan.ts";
+import {
+  type MethodName,
+  serviceExpected,
+  SERVICES,
+  TRANSFER_CHOICES,
+} from "../../../fabric/rack/plan/vocabulary.ts";
+import { isOwnProgram } from "../../../fabric/rack/scenario/parse_scenario.ts";
 import { oneOf, refusal } from "../../../fabric/rack/plan/problem.ts";
 import type { Time } from "../../../fabric/base/time.ts";
 import { checkTarget, replaceFile } from "../../base/replace_file.ts";
@@ -187,6 +194,7 @@ function hostFor(
       expected: oneOf(peers, peer),
     });
   }
+  checkServed(nodes, { peer, option });
   const others = hosts.filter((host) => host !== machineOf(peer));
   const host = on ?? others[0];
   if (host !== undefined && others.includes(host)) return host;
@@ -194,6 +202,28 @@ function hostFor(
     found: `"${host ?? ""}"`,
     expected: oneOf(others, host),
   });
+}
+
+/** Each order asks the peer's service. A program of one's own may be in its place. */
+function checkServed(
+  nodes: readonly NodePlan[],
+  { peer, option }: { readonly peer: string; readonly option: string },
+): void {
+  const without = nodes.filter((node) =>
+    node.kind === "host" &&
+    !node.config.programs.some(({ run }) => isService(run) || isOwnProgram(run))
+  );
+  const host = without.find(({ name }) => name === machineOf(peer));
+  if (host?.kind !== "host") return;
+  const isNative = host.config.programs.some(({ native }) => native !== undefined);
+  throw refusal((named) => named(option), {
+    found: `"${peer}"`,
+    expected: serviceExpected(host.name, isNative ? ": it has native programs" : ""),
+  });
+}
+
+function isService(run: string): boolean {
+  return (SERVICES as readonly string[]).includes(run);
 }
 
 function checkNic({ rack }: RackLink, host: string, nic: number): void {

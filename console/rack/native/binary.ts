@@ -19,9 +19,7 @@ export async function findBinary(
 ): Promise<Binary> {
   const who = `Program ${run} on ${on}`;
   const path = run.startsWith("/") ? run : `${base}/${run.replace(/^(?:\.\/)+/, "")}`;
-  const file = run.includes("/")
-    ? realFile(path)
-    : foldersOfPath().map((folder) => realFile(`${folder}/${run}`)).find(isExecutable);
+  const file = run.includes("/") ? realFile(path) : executableInPath(run);
   if (file === undefined) {
     const found = `${who} is not there`;
     throw refusal("", { found, expected: run.includes("/") ? `a program ${path}` : inPath(run) });
@@ -44,6 +42,11 @@ const PACKAGES: readonly (readonly [prefix: RegExp, name: string])[] = [
 function inPath(run: string): string {
   const [, name] = PACKAGES.find(([prefix]) => prefix.test(run)) ?? [];
   return name === undefined ? "a program in PATH" : `it in PATH: Debian's package ${name} has it`;
+}
+
+/** The file of a command, without links; undefined where no folder of PATH has it. */
+export function executableInPath(name: string): string | undefined {
+  return foldersOfPath().map((folder) => realFile(`${folder}/${name}`)).find(isExecutable);
 }
 
 function foldersOfPath(): readonly string[] {

@@ -11,7 +11,17 @@ import { RackError } from "../../base/rack_error.ts";
 
 const SOURCES = "nodes/host/native/lib";
 const COMPILER = "cc";
-const FLAGS = ["-std=gnu11", "-O2", "-fPIC", "-shared", "-Wall", "-Wextra", "-Werror"];
+const FLAGS = [
+  "-std=gnu11",
+  "-O2",
+  "-fPIC",
+  "-shared",
+  // Its constructor runs before those of the program's libraries.
+  "-Wl,-z,initfirst",
+  "-Wall",
+  "-Wextra",
+  "-Werror",
+];
 const LIBRARIES = ["-ldl", "-lpthread"];
 /** What `scripts/setup.sh` installs, too. */
 const PACKAGES = "gcc, libc6-dev and libibverbs-dev";

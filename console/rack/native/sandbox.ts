@@ -3,6 +3,8 @@ import { sandboxWords } from "../../../nodes/native_sandbox.ts";
 
 export type Sandbox =
   | { readonly bwrap: string }
+  /** They are a container's, which has its own, and in which `bwrap` may not make one. */
+  | { readonly container: true }
   /** Why there is none. */
   | { readonly none: string };
 
@@ -37,6 +39,9 @@ export async function sandboxHere(): Promise<Sandbox> {
 export function rightsText(sandbox: Sandbox): string {
   if ("bwrap" in sandbox) {
     return "in bwrap: no network, files to read only, except a folder of its own";
+  }
+  if ("container" in sandbox) {
+    return "in the containers of their hosts: no more rights than the host's device, no files but theirs";
   }
   return `with your rights, as ${sandbox.none}`;
 }

@@ -4,7 +4,7 @@
  * comes from `run_variant.ts`.
  */
 import type { CreateNode } from "../../../fabric/partition/partition.ts";
-import type { RunFile } from "../../../fabric/rack/assembly/run_file.ts";
+import { type RunFile, startsNative } from "../../../fabric/rack/assembly/run_file.ts";
 import { giveUpRights, loadOwnPrograms } from "../../../nodes/files.ts";
 import { LOG_TOPIC } from "../../../nodes/host/cpu/log_text.ts";
 import { livesOf } from "../../checks/lives.ts";
@@ -55,7 +55,7 @@ async function run(
     },
     async load() {
       const loops = await watchLoops();
-      if (runFile.native === undefined) await giveUpRights([directory]);
+      if (!startsNative(runFile)) await giveUpRights([directory]);
       own = await loadOwnPrograms(runFile);
       const replace = (create: CreateNode) => isInspected ? create : loops.steps(create, plan, own);
       return { own, replace };

@@ -16,7 +16,8 @@ import { whyText } from "../../rack/live/clock_text.ts";
 import type { RackLink, RackUp } from "../../rack/live/racks.ts";
 import { pause, resume } from "../../rack/live/virtual_time.ts";
 import { copyScenario } from "../../scenarios/kept_scenario.ts";
-import { beforeRun, createRunDirectory } from "../../rack/run_directory.ts";
+import { nativeAgain, type NativeDoor } from "../../rack/native/native.ts";
+import { beforeRun, createRunDirectory, readRunFile } from "../../rack/run_directory.ts";
 import type { RunManner } from "../../rack/run_scenario.ts";
 import { readCheckpoint } from "../checkpoints.ts";
 import { Replay } from "../client.ts";
@@ -33,6 +34,8 @@ export interface ResumeOptions extends Omit<RunManner, "onCapturing"> {
   /** Time runs; else the rack is paused at the instant. */
   readonly go?: boolean;
   readonly trace?: boolean;
+  /** What becomes of native programs, which start again, whatever is on record: see `PrepareOptions`. */
+  readonly native?: NativeDoor;
 }
 
 export interface Resumed {
@@ -57,6 +60,8 @@ const REPLAY_SHARE = 0.2;
  */
 export async function resumeRun(run: string, options: ResumeOptions): Promise<Resumed> {
   const { signal, onProgress, go = false } = options;
+  const known = readRunFile((await placeOf({ run, ...given(options) })).directory);
+  const native = known && await nativeAgain(known, options.native);
   const { target, at, repeated, nodes, runFile: old } = await readRun(run, options);
   const created = await createRunDirectory(old.plan.scenario), { id, path: directory } = created;
   const files = captureFiles({ flags: options, scenario: {}, base: directory, directory });
@@ -75,6 +80,7 @@ export async function resumeRun(run: string, options: ResumeOptions): Promise<Re
       ...{ livenessMs: 0, delayMsMax: 0, trace: options.trace === true },
       resumed: { run: target.run, at, ordersFrom },
       ...(observe && { observe, captures: files }),
+      ...(native && { native }),
     };
   });
   let end: ClockEnd | undefined;
@@ -88,7 +94,7 @@ export async function resumeRun(run: string, options: ResumeOptions): Promise<Re
           onProgress?.(`${id}: to ${formatTime(at)}`, REPLAY_SHARE + (1 - REPLAY_SHARE) * share),
       });
       end = await link.control.demand<ClockEnd>("end", {});
-      compareDigests(end, expected);
+      compareDigests(end, expected, { isNative: native !== undefined });
       // As long as the file is there, a timekeeper that is started again holds the rack at the
       // instant.
       if (!go) await pause(link.control);
@@ -102,11 +108,15 @@ export async function resumeRun(run: string, options: ResumeOptions): Promise<Re
 
 const RESUMED_FILE = "resumed.json";
 
+function given({ variant }: { readonly variant?: string | undefined }) {
+  return variant === undefined ? {} : { variant };
+}
+
 async function readRun(
   run: string,
   { variant, at: where, signal, onProgress }: ResumeOptions,
 ) {
-  const named = { run, ...(variant !== undefined && { variant }) };
+  const named = { run, ...given({ variant }) };
   const { id, directory } = await placeOf(named);
   const checkpoint = typeof where === "string" ? readCheckpoint(directory, where) : undefined;
   const at = checkpoint?.at ?? where as Time;
@@ -192,7 +202,9 @@ async function untilInstant(
 export function compareDigests(
   { partitions }: Pick<ClockEnd, "partitions">,
   { run, at, nodes: expected }: Expected,
+  { isNative = false }: { readonly isNative?: boolean } = {},
 ): void {
+  const again = isNative ? ". Its native programs ran again, and not as then" : "";
   const found = new Map(
     partitions.flatMap(({ nodes }) => nodes.map(([node, digest]) => [node, digest] as const)),
   );
@@ -202,7 +214,7 @@ export function compareDigests(
       `Found other events on ${node} in the resumed rack than in ${run} before ${
         formatTime(at)
       }: ` +
-        `digest ${found.get(node)}, expected ${digest}`,
+        `digest ${found.get(node)}, expected ${digest}${again}`,
       EXIT.failed,
     );
   }

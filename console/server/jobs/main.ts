@@ -123,13 +123,16 @@ async function up(
   say({ say: "end", verdict: "up", isGood: true });
 }
 
-async function resume({ order, signal }: Work<"resume">): Promise<void> {
+async function resume(
+  { order, signal, native }: Work<"resume"> & { readonly native: NativeDoor },
+): Promise<void> {
   const { run: named, variant, at: where, go, trace } = order;
   const { rack: { id: run }, from, at: atPs, digest } = await resumeRun(named, {
     ...(variant !== undefined && { variant }),
     at: where,
     ...(go !== undefined && { go }),
     ...(trace !== undefined && { trace }),
+    native,
     signal,
     onProgress,
   });
@@ -138,10 +141,12 @@ async function resume({ order, signal }: Work<"resume">): Promise<void> {
   say({ say: "end", verdict: "up", isGood: true });
 }
 
-async function explore({ order, scenario, signal }: ScenarioWork<"explore">): Promise<void> {
+async function explore(
+  { order, scenario, signal, native }: ScenarioWork<"explore"> & { readonly native: NativeDoor },
+): Promise<void> {
   const options = exploreOptions(fromOrder(EXPLORE_OPTIONS, order));
   const explored = await exploreScenario(scenario, {
-    prepare: { ...valuesIn(CHOICES, order), packing: "all", isTyped: true, signal },
+    prepare: { ...valuesIn(CHOICES, order), packing: "all", isTyped: true, signal, native },
     explore: { ...options, stopped: () => signal.aborted },
     jobs: workersOf(order),
     onProgress,
@@ -213,7 +218,9 @@ async function matrix({ order, signal }: Work<"matrix">): Promise<void> {
 const ROUNDS_SHOWN = 200;
 const ROUNDS_KEPT = 8;
 
-async function chaos({ order, scenario, signal }: ScenarioWork<"chaos">): Promise<void> {
+async function chaos(
+  { order, scenario, signal, native }: ScenarioWork<"chaos"> & { readonly native: NativeDoor },
+): Promise<void> {
   const { seed = crypto.getRandomValues(new Uint32Array(1))[0]!, ...fixed } = valuesIn(
     CHOICES,
     order,
@@ -246,6 +253,7 @@ async function chaos({ order, scenario, signal }: ScenarioWork<"chaos">): Promis
     keepLatest: ROUNDS_KEPT,
     jobs: workersOf(order),
     ...(packing !== undefined && { packing }),
+    native,
     signal,
     onStart: ({ id }) => say({ say: "run", run: id }),
     onRound: (round) => {
@@ -332,7 +340,7 @@ async function main(signal: AbortSignal): Promise<void> {
   const native = consoleDoor(allowNative, (text) => say({ say: "note", text }));
   switch (order.kind) {
     case "resume":
-      return await resume({ order, signal });
+      return await resume({ order, signal, native });
     case "cut":
       return await cut({ order, signal });
     case "matrix":
@@ -345,9 +353,9 @@ async function main(signal: AbortSignal): Promise<void> {
     case "up":
       return await up({ order, scenario, signal, native });
     case "explore":
-      return await explore({ order, scenario, signal });
+      return await explore({ order, scenario, signal, native });
     case "chaos":
-      return await chaos({ order, scenario, signal });
+      return await chaos({ order, scenario, signal, native });
     case "perftest":
       return await perftest({ order, scenario, signal });
     case "sweep":

@@ -9,6 +9,7 @@ const KEPT: Readonly<Record<Explored["judgedBy"][number], string>> = {
   check: "the protocol's check holds",
   operations: "its operations are durably linearizable",
   robustness: "recovery reads what strict persistency could leave",
+  recovery: "recovery finds what native programs had promised",
 };
 
 /** `180 crash points at 12 instants of server, judged by check, all choices at all instants`. */

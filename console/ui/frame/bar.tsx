@@ -77,6 +77,7 @@ function Why() {
   }
   if (isKept.value) {
     const end = timeline.value?.endPs, exactness = timeline.value?.exactness;
+    const natives = timeline.value?.natives ?? 0;
     return (
       <span class="why" title={timelineTrouble.value ?? ""}>
         {timelineTrouble.value ??
@@ -84,12 +85,19 @@ function Why() {
             ? "The run is being replayed …"
             : exactness?.state === "unknown"
             ? sentence(exactness.why)
-            : `A kept run: it ended at ${time(end)}`)}
+            : `A kept run: it ended at ${time(end)}${servedText(natives)}`)}
       </span>
     );
   }
   if (stop.value !== undefined) return <Stopped stop={stop.value} />;
   return <WhyOfClock />;
+}
+
+/** Whoever looks at a run starts no binary of it. */
+function servedText(natives: number): string {
+  if (natives === 0) return "";
+  const which = natives === 1 ? "Its native program is" : `Its ${natives} native programs are`;
+  return `. ${which} served from its record: nothing is started`;
 }
 
 function WhyOfClock() {

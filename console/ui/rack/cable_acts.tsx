@@ -1,5 +1,10 @@
 import type { ComponentChildren } from "preact";
 import { parseTime } from "../../../fabric/base/time.ts";
+import {
+  type Impairment,
+  IMPAIRMENT_ROWS,
+  IMPAIRMENTS,
+} from "../../../fabric/rack/plan/link_plan.ts";
 import { api, type LinkOrderInput } from "../data/api.ts";
 import { isUp } from "../data/rack.ts";
 import { isOperator } from "../data/session.ts";
@@ -15,21 +20,19 @@ function give(id: string, what: LinkOrderInput): void {
   );
 }
 
-const VALUES = {
-  loss: ["Lose frames", "share of frames that are lost", "1%"],
-  corrupt: ["Damage frames", "share of frames with a flipped bit", "1%"],
-  duplicate: ["Duplicate frames", "share of frames that arrive twice", "1%"],
-  reorder: ["Reorder frames", "share of frames that others overtake", "1%"],
-  delay: ["Delay frames", "added to each frame's time", "5us"],
-} as const;
-
-type Valued = keyof typeof VALUES;
+const TITLES: Readonly<Record<Impairment, string>> = {
+  loss: "Lose frames",
+  corrupt: "Damage frames",
+  duplicate: "Duplicate frames",
+  reorder: "Reorder frames",
+  delay: "Delay frames",
+};
 
 function openFault(
   id: string,
-  { target, action }: { readonly target: string; readonly action: Valued },
+  { target, action }: { readonly target: string; readonly action: Impairment },
 ): void {
-  const [title, meaning, begin] = VALUES[action];
+  const title = TITLES[action], { what, like } = IMPAIRMENT_ROWS[action];
   const [near, far] = target.split("/");
   open(() => (
     <form
@@ -55,8 +58,8 @@ function openFault(
       <h2 id="dialog-title">{title} on {target}</h2>
       <div class="row end">
         <label>
-          {meaning}
-          <input name="value" required autofocus value={begin} size={10} />
+          {what}
+          <input name="value" required autofocus value={like} size={10} />
         </label>
         <label>
           direction
@@ -95,13 +98,13 @@ export function CableActs(
       <button type="button" class="danger" onClick={() => give(id, { target, action: "cut" })}>
         Cut
       </button>
-      {(Object.keys(VALUES) as Valued[]).map((action) => (
+      {IMPAIRMENTS.map((action) => (
         <button
           key={action}
           type="button"
           onClick={() => openFault(id, { target, action })}
         >
-          {VALUES[action][0]}…
+          {TITLES[action]}…
         </button>
       ))}
       <button

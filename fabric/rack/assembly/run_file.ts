@@ -14,8 +14,8 @@ export interface RunFile {
   readonly inputs: Readonly<Record<string, Readonly<Record<string, string>>>>;
   /** Name in the scenario → module text, see `nodes/files.ts`. */
   readonly programs: Readonly<Record<string, string>>;
-  /** What native programs need of this machine; absent: the run has none. */
-  readonly native?: NativeSetUp;
+  /** Absent: the run has no native program. */
+  readonly native?: NativeManner;
   readonly stayUp: boolean;
   readonly resumed?: ResumedFrom;
   readonly trace: boolean;
@@ -27,16 +27,45 @@ export interface RunFile {
   readonly delayMsMax: number;
 }
 
+/** How native programs run. */
+export type NativeManner = NativeSetUp | NativeRecords;
+
+/** Native programs are not started: a run's records of them serve (`nodes/native_records.ts`). */
+export interface NativeRecords {
+  /** That run's directory. */
+  readonly records: string;
+}
+
+/** Undefined where no process of a native program is started. */
+export function nativeSetUpOf({ native }: Pick<RunFile, "native">): NativeSetUp | undefined {
+  return native === undefined || "records" in native ? undefined : native;
+}
+
+/** Whether processes of native programs are started, by a process that needs the rights for that. */
+export function startsNative(run: Pick<RunFile, "native">): boolean {
+  return nativeSetUpOf(run) !== undefined;
+}
+
 /** The run of native programs on this machine. */
 export interface NativeSetUp {
   /** The path of the library that is preloaded into them. */
   readonly library: string;
   /** Their binaries, by path, each with its SHA-256 in hexadecimal digits. */
   readonly binaries: Readonly<Record<string, string>>;
+  /**
+   * Of those binaries that flush by instructions of their own, which the library cannot see: how many there are in
+   * their code and that of their libraries.
+   */
+  readonly flushes?: Readonly<Record<string, number>>;
   /** The path of the `bwrap` in which they run; absent: they run with the user's rights. */
   readonly bwrap?: string;
   /** The folder of all runs, which is hidden from them. */
   readonly runs: string;
+  /**
+   * Of containers, which have none of this machine's: all files that the programs load, by path, each
+   * with its SHA-256.
+   */
+  readonly files?: Readonly<Record<string, string>>;
 }
 
 /**
@@ -88,6 +117,9 @@ export const BUS_ENVIRONMENT = {
   user: "RACKMESH_NATS_USER",
   password: "RACKMESH_NATS_PASSWORD",
   token: "RACKMESH_NATS_TOKEN",
+  /** Texts, as a device may read few files. */
+  creds: "RACKMESH_NATS_CREDS",
+  ca: "RACKMESH_NATS_CA",
   patienceMs: "RACKMESH_NATS_PATIENCE_MS",
 } as const;
 
@@ -101,22 +133,20 @@ export function busPatienceMs(get: (variable: string) => string | undefined): nu
 
 const DEFAULT_URL = "nats://127.0.0.1:4222";
 
+const ADDRESS_PARTS = ["user", "password", "token", "creds", "ca"] as const;
+
 export function busAddressFrom(get: (variable: string) => string | undefined): NatsAddress {
-  const url = get(BUS_ENVIRONMENT.url) || DEFAULT_URL;
-  const user = get(BUS_ENVIRONMENT.user);
-  const password = get(BUS_ENVIRONMENT.password);
-  const token = get(BUS_ENVIRONMENT.token);
-  return { url, ...(user && { user }), ...(password && { password }), ...(token && { token }) };
+  const parts = ADDRESS_PARTS.flatMap((part) => {
+    const value = get(BUS_ENVIRONMENT[part]);
+    return value ? [[part, value]] : [];
+  });
+  return { url: get(BUS_ENVIRONMENT.url) || DEFAULT_URL, ...Object.fromEntries(parts) };
 }
 
+/** What is absent is empty: a child inherits it from no other process. */
 export function busEnvironment(address: NatsAddress): Record<string, string> {
-  const { url, user = "", password = "", token = "" } = address;
-  return {
-    [BUS_ENVIRONMENT.url]: url,
-    [BUS_ENVIRONMENT.user]: user,
-    [BUS_ENVIRONMENT.password]: password,
-    [BUS_ENVIRONMENT.token]: token,
-  };
+  const parts = ADDRESS_PARTS.map((part) => [BUS_ENVIRONMENT[part], address[part] ?? ""]);
+  return { [BUS_ENVIRONMENT.url]: address.url, ...Object.fromEntries(parts) };
 }
 
 /** @param output.order several may read objects of one name at once, from different hosts. */

@@ -143,8 +143,8 @@ function hostPlan(host: HostVariant, variant: ScenarioVariant): HostPlan {
 }
 
 /** A plan that only shows the rack has no binary's path yet. */
-function nativePlan({ argv, file = "", env }: NativeScenario): NativePlan {
-  return { argv, file, env };
+function nativePlan({ argv, file = "", env, recover }: NativeScenario): NativePlan {
+  return { argv, file, env, ...(recover && { recover: { file: "", ...recover } }) };
 }
 
 function inItsOwnWords({ run, options }: ProgramScenario): Record<string, unknown> {

@@ -13,9 +13,63 @@ import {
 import { OPCODE_ROWS } from "../../wire/roce/opcode.ts";
 import type { Time } from "../../base/time.ts";
 
-export const IMPAIRMENTS = ["loss", "corrupt", "duplicate", "reorder", "delay"] as const;
+interface ImpairmentRow {
+  /** The kind of its value, with an example of one. */
+  readonly amount: "share" | "time";
+  readonly like: string;
+  /** For people: what it does. */
+  readonly what: string;
+}
+
+/** What a cable may do wrong to frames, as scenarios, commands, orders and the page say it. */
+export const IMPAIRMENT_ROWS = {
+  loss: { amount: "share", like: "1%", what: "of the frames, this share is lost" },
+  corrupt: {
+    amount: "share",
+    like: "1%",
+    what: "of the frames, this share gets one bit turned over",
+  },
+  duplicate: { amount: "share", like: "1%", what: "of the frames, this share arrives twice" },
+  reorder: {
+    amount: "share",
+    like: "1%",
+    what: "of the frames, this share is held back until later ones have overtaken it",
+  },
+  delay: { amount: "time", like: "5us", what: "frames take so much longer" },
+} as const satisfies Readonly<Record<string, ImpairmentRow>>;
+export type Impairment = keyof typeof IMPAIRMENT_ROWS;
+export const IMPAIRMENTS = Object.keys(IMPAIRMENT_ROWS) as readonly Impairment[];
+
+interface FaultTermRow {
+  /** The kind of its value. */
+  readonly value: "time" | "n" | "share" | "packets" | "crc";
+  /** The impairment that has it; absent: all have. */
+  readonly of?: Impairment;
+  readonly what: string;
+}
+
+/** What limits an impairment, or says more of it. */
+export const FAULT_TERMS = {
+  until: { value: "time", what: "up to this virtual time" },
+  count: { value: "n", what: "at most so many frames, in each direction" },
+  nth: { value: "n", what: "only this one of the frames, in each direction" },
+  only: {
+    value: "packets",
+    what: "only these: an opcode's name (RC ACKNOWLEDGE) or its beginning, or a class of packets",
+  },
+  past: {
+    value: "crc",
+    of: "corrupt",
+    what: "icrc: in the payload, and with an ICRC made anew over it",
+  },
+  jitter: { value: "time", of: "delay", what: "and up to so much more" },
+  share: { value: "share", of: "delay", what: "only this share of the frames" },
+  by: { value: "n", of: "reorder", what: "overtaken by so many" },
+  hold: { value: "time", of: "reorder", what: "held back for so long, beside `by` at most" },
+} as const satisfies Readonly<Record<string, FaultTermRow>>;
+export type FaultTerm = keyof typeof FAULT_TERMS;
+
 export const OVERTAKEN_MAX = 1_000;
-export type Impairment = typeof IMPAIRMENTS[number];
 
 export type LinkDirection = "a" | "b" | "both";
 

@@ -10,6 +10,10 @@ import type { HintWork } from "./hint_work.ts";
 import type { LinkFaultPlan } from "./link_plan.ts";
 import type { SharedRegion } from "./shared_region.ts";
 
+/** The memories of a host; programs send their places in this list. */
+export const MEMORIES = ["dram", "scm"] as const;
+export type Memory = typeof MEMORIES[number];
+
 export interface RackPlan {
   readonly scenario: string;
   readonly seed: number;
@@ -201,6 +205,8 @@ export interface NativePlan {
   readonly file: string;
   /** Its whole environment. */
   readonly env: Readonly<Record<string, string>>;
+  /** What brings its host's SCM in order after a power failure, with the same environment. */
+  readonly recover?: Pick<NativePlan, "argv" | "file">;
 }
 
 /** The native programs of those hosts of a plan that are among `nodes`; absent: of all. */

@@ -50,8 +50,10 @@ export interface QueuePlan {
   /**
    * Completions for which an armed queue raises its event (ibv_req_notify_cq). Absent: also those
    * not taken yet, as in mlx5, whose doorbell carries the host's consumer index (rdma-core,
-   * `mlx5_arm_cq`). `next`: only later ones, which is all that the architecture promises (IBA,
-   * Request Completion Notification): a program that does not poll once more after arming sleeps.
+   * `mlx5_arm_cq`): that of the entry to tell of (DPDK d76a17f7b820), so that Linux's network driver
+   * does not poll again after it (`mlx5e_napi_poll`). `next`: only later ones, which is all that the
+   * architecture promises (IBA, Request Completion Notification): a program that does not poll once
+   * more after arming sleeps.
    */
   readonly arm?: "next";
   /** Absent: as messages. */

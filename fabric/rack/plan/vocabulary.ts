@@ -228,6 +228,19 @@ export const PROGRAMS: Readonly<Record<string, Readonly<Record<string, OptionWor
 /** Of every host without `services: none`. */
 export const SERVICES = ["persistd"] as const;
 
+/** What asks the service of each host that it names by `to` or `from`. */
+const ASKING_PERSISTD = ["put", "get", "list", "remove", "append", "log", "log-read"];
+
+/** Whether hosts that a program names have to have the service. */
+export function asksService(run: string): boolean {
+  return ASKING_PERSISTD.includes(run);
+}
+
+/** What a host without it is not, for refusals; @param why it has none. */
+export function serviceExpected(host: string, why: string): string {
+  return `a host with the service ${SERVICES[0]}, which ${host} has not${why}`;
+}
+
 export const SHUTDOWN = "shutdown";
 
 /** P-41: promises that every run must keep, as `console/checks/all.ts` checks them. */

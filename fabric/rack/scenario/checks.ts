@@ -9,7 +9,7 @@ import { isMapping } from "../../base/mapping.ts";
 import { checkKnown, namePaths, type Report, valueAt } from "./reading.ts";
 import type { Draft, DraftProgram, HostScenario } from "./scenario.ts";
 import { NAME_EXPECTED, NAME_PATTERN } from "./schema.ts";
-import { PROGRAMS } from "../plan/vocabulary.ts";
+import { asksService, PROGRAMS, serviceExpected } from "../plan/vocabulary.ts";
 import { formatSize } from "../plan/units.ts";
 import type { Path } from "./yaml_source.ts";
 import { checkBuffers } from "./buffer_checks.ts";
@@ -30,6 +30,7 @@ export function checkScenario(draft: Draft, report: Report): void {
   checkFabric(draft, { isBuilt }, report);
   for (const host of draft.hosts) checkHost(host, draft.hostPaths.get(host.name)!, report);
   for (const { path, program } of draft.programs) checkProgram({ path, program, draft }, report);
+  checkRecoveries(draft, report);
   checkMethods(draft, report);
   checkFaults(draft, { isBuilt }, report);
   checkShared(draft, report);
@@ -158,6 +159,8 @@ function checkProgram(
   checkNic({ path, program, draft }, report);
   if (native !== undefined) {
     checkNativeName([...path, "native", 0], run, report);
+    const { recover } = native;
+    if (recover !== undefined) checkNativeName([...path, "recover", 0], recover.argv[0]!, report);
     checkNoServices({ on, draft }, report);
   }
   if (!(on.length === 1 && on[0] === "all")) {
@@ -178,6 +181,7 @@ function checkProgram(
       checkPeer({ path: at, peer, place, on, draft, run }, report);
       if (isMany) checkMachine({ path: at, peer, before: peers.slice(0, i) }, report);
       checkVersions({ path: at, peer, on, draft }, report);
+      if (asksService(run)) checkServed({ path: at, peer, on, draft }, report);
     }
   }
   if (program.run === "log" || program.run === "log-read") checkQuorum(program, path, report);
@@ -196,6 +200,25 @@ function checkNoServices(
     const at = [...(own === undefined ? ["defaults"] : path), "services"];
     const found = `${showFound(given)} on ${path.at(-1)}, which has a native program`;
     report(at, { found, expected: "none there, as the SCM is the native program's" });
+  }
+}
+
+/** What brings a host's SCM in order is one program, and there has to be some. */
+function checkRecoveries({ programs, hosts, hostNames }: Draft, report: Report): void {
+  const known = new Set<string>();
+  for (const { path, program: { on, native } } of programs) {
+    if (native?.recover === undefined) continue;
+    const expected = "one recovery for each host, that has SCM";
+    for (const host of on.length === 1 && on[0] === "all" ? hostNames : on) {
+      const scmBytes = hosts.find(({ name }) => name === host)?.scmBytes;
+      const found = known.has(host)
+        ? `a second recovery of ${host}`
+        : scmBytes === 0
+        ? `a recovery of ${host}, which has no SCM`
+        : undefined;
+      if (found !== undefined) report([...path, "recover"], { found, expected });
+      known.add(host);
+    }
   }
 }
 
@@ -273,14 +296,46 @@ function checkVersions(
   report: Report,
 ): void {
   const versions = new Map(draft.hosts.map(({ name, roce = "v2" }) => [name, roce]));
-  const names = draft.hostNames.toSorted();
-  for (const name of on[0] === "all" ? names : on) {
-    const other = peer === "next" ? names[(names.indexOf(name) + 1) % names.length]! : peer;
+  for (const name of on[0] === "all" ? draft.hostNames : on) {
+    const other = peerOf(name, { peer, draft });
     const own = versions.get(name), theirs = versions.get(machineOf(other));
     if (own === undefined || theirs === undefined || own === theirs) continue;
     const found = `${showFound(peer)}: the card of ${other} speaks RoCE${theirs}`;
     report(path, { found, expected: `a host whose card speaks RoCE${own}, as that of ${name}` });
   }
+}
+
+/** It would be refused its connection, in the run. A program of one's own may be in the service's place. */
+function checkServed(
+  { path, peer, on, draft }: {
+    readonly path: Path;
+    readonly peer: string;
+    readonly on: readonly string[];
+    readonly draft: Draft;
+  },
+  report: Report,
+): void {
+  const runsOn = (host: string, is: (program: DraftProgram) => boolean) =>
+    draft.programs.some(({ program }) =>
+      is(program) && (program.on[0] === "all" || program.on.includes(host))
+    );
+  for (const name of on[0] === "all" ? draft.hostNames : on) {
+    const other = peerOf(name, { peer, draft });
+    const host = draft.hosts.find(({ name }) => name === machineOf(other));
+    if (host === undefined || runsOn(host.name, ({ run }) => isOwnFile(run))) continue;
+    const isNative = runsOn(host.name, ({ native }) => native !== undefined);
+    if (!isNative && host.services.length > 0) continue;
+    const why = isNative ? ": it has a native program" : "";
+    report(path, { found: showFound(peer), expected: serviceExpected(host.name, why) });
+    return;
+  }
+}
+
+/** `next` is that of a host by name, cyclically. */
+function peerOf(host: string, { peer, draft }: { readonly peer: string; readonly draft: Draft }) {
+  if (peer !== "next") return peer;
+  const names = draft.hostNames.toSorted();
+  return names[(names.indexOf(host) + 1) % names.length]!;
 }
 
 function checkPeer(

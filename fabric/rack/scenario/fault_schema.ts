@@ -1,5 +1,11 @@
 import type { z } from "zod";
-import { IMPAIRMENTS, opcodesOf, OVERTAKEN_MAX, PACKET_CLASSES } from "../plan/link_plan.ts";
+import {
+  IMPAIRMENT_ROWS,
+  IMPAIRMENTS,
+  opcodesOf,
+  OVERTAKEN_MAX,
+  PACKET_CLASSES,
+} from "../plan/link_plan.ts";
 import { listOf, nearest } from "../plan/problem.ts";
 import { FLIP_PLACES } from "../plan/plan.ts";
 import {
@@ -91,13 +97,11 @@ export const linkFaultSchema = mapping({
   link: text.describe(
     "a cable, like a-rnic/tor; one way of it, like a-rnic->tor; a host, or an RNIC",
   ),
-  loss: share.optional().describe("of the frames, this share is lost"),
-  corrupt: share.optional().describe("of the frames, this share gets one bit turned over"),
-  duplicate: share.optional().describe("of the frames, this share arrives twice"),
-  reorder: share.optional().describe(
-    "of the frames, this share is held back until later ones have overtaken it",
-  ),
-  delay: positiveTime("a delay > 0 with its unit, like 5us").optional(),
+  loss: share.optional().describe(IMPAIRMENT_ROWS.loss.what),
+  corrupt: share.optional().describe(IMPAIRMENT_ROWS.corrupt.what),
+  duplicate: share.optional().describe(IMPAIRMENT_ROWS.duplicate.what),
+  reorder: share.optional().describe(IMPAIRMENT_ROWS.reorder.what),
+  delay: positiveTime(`a delay > 0 with its unit, like ${IMPAIRMENT_ROWS.delay.like}`).optional(),
   from: duration.optional(),
   until: instant.optional(),
   share: share.optional(),

@@ -191,8 +191,8 @@ export function isNative(item: unknown): boolean {
 function readNative(reading: Reading, path: Path): Draft["programs"] {
   const section = read(reading, path, nativeSchema);
   if (section === undefined) return [];
-  const { on, native: argv, env = {}, at, ...rest } = section;
-  const native = { argv, env };
+  const { on, native: argv, recover, env = {}, at, ...rest } = section;
+  const native = { argv, env, ...(recover && { recover: { argv: recover } }) };
   const program = { on, run: argv[0]!, at: at ?? 0, ...givenOf(rest), options: {}, native };
   return [{ path, program }];
 }

@@ -17,7 +17,7 @@ const WRONG: readonly Refusal[] = [
   [
     "an option that a native program has not",
     withLines("programs: [{ on: b, native: [ib_write_lat], nic: 2 }]"),
-    "3: programs[0].nic: found an unknown key, expected on, native, env, at, restart, service, privileged or weight",
+    "3: programs[0].nic: found an unknown key, expected on, native, recover, env, at, restart, service, privileged or weight",
   ],
   [
     "a native program by the name of a shipped one",
@@ -28,6 +28,23 @@ const WRONG: readonly Refusal[] = [
     "a program in TypeScript as a native one",
     withLines("programs: [{ on: b, native: [./x.ts] }]"),
     '3: programs[0].native[0]: found "./x.ts", a program in TypeScript, expected a binary, or program: for this one',
+  ],
+  [
+    "a recovery without a command",
+    withLines("programs: [{ on: b, native: [x], recover: [] }]"),
+    '3: programs[0].recover: found an empty list, expected a list of a program and its arguments, like [ib_write_lat, -x, "1"]',
+  ],
+  [
+    "a recovery in TypeScript",
+    withLines("programs: [{ on: b, native: [x], recover: [./x.ts] }]"),
+    '3: programs[0].recover[0]: found "./x.ts", a program in TypeScript, expected a binary, or program: for this one',
+  ],
+  [
+    "two recoveries of a host",
+    withLines(
+      "programs: [{ on: all, native: [x], recover: [y] }, { on: b, native: [x], recover: [z] }]",
+    ),
+    "3: programs[1].recover: found a second recovery of b, expected one recovery for each host, that has SCM",
   ],
   [
     "the rack's own variable in a native program's environment",
@@ -53,6 +70,23 @@ const WRONG: readonly Refusal[] = [
     "a host as its own peer",
     withLines("programs: [{ on: a, run: get, from: a, name: x }]"),
     '3: programs[0].from: found "a", expected another host than the one it runs on',
+  ],
+  [
+    "a peer without the service that it asks",
+    "name: x\nhosts: { a: , b: { services: none } }\nprograms: [{ on: a, run: put, to: b }]",
+    '3: programs[0].to: found "b", expected a host with the service persistd, which b has not',
+  ],
+  [
+    "one of several copies without a service",
+    "name: x\nhosts: { a: , b: , c: { services: none } }\n" +
+    "programs: [{ on: a, run: log, to: [b, c], bytes: 4KiB, record: 1KiB }]",
+    '3: programs[0].to[1]: found "c", expected a host with the service persistd, which c has not',
+  ],
+  [
+    "a next host without a service, as it has a native program",
+    "name: x\nhosts: { a: , b: }\n" +
+    "programs: [{ on: b, native: [x] }, { on: a, run: get, from: next, name: y }]",
+    '3: programs[1].from: found "next", expected a host with the service persistd, which b has not: it has a native program',
   ],
   [
     "an RNIC as its own host's peer",

@@ -5,6 +5,7 @@
 import type {
   HostPlan,
   HostTiming,
+  Memory,
   NativePlan,
   RnicPlan,
   RnicTiming,
@@ -66,7 +67,7 @@ export interface HostScenario
     > {
   readonly name: string;
   readonly ddio: "on" | "off" | "both";
-  readonly receive: "dram" | "scm";
+  readonly receive: Memory;
   /** By offset. They do not overlap. */
   readonly regions: readonly RegionScenario[];
   readonly services: readonly string[];
@@ -88,7 +89,7 @@ export interface SharedScenario extends RegionSizes {
   readonly name: string;
   readonly home: string;
   readonly far: readonly string[];
-  readonly memory: "scm" | "dram";
+  readonly memory: Memory;
   /** In home's SCM; absent: behind the others, from the end of the memory downwards. */
   readonly at?: number;
   readonly bytes: number;
@@ -116,8 +117,10 @@ export interface ProgramScenario {
 }
 
 /** `file` is absent as long as the binary has not been looked for. */
-export interface NativeScenario
-  extends Omit<NativePlan, "file">, Partial<Pick<NativePlan, "file">> {}
+type Unfound<Plan extends { readonly file: string }> = Omit<Plan, "file"> & { file?: string };
+export interface NativeScenario extends Unfound<Omit<NativePlan, "recover">> {
+  readonly recover?: Unfound<NonNullable<NativePlan["recover"]>>;
+}
 
 /** A partly read scenario, each part with its position in the file, for the checks. */
 export interface Draft {

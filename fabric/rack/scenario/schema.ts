@@ -7,6 +7,7 @@ import {
   ATTACHMENTS,
   BLUE_FLAME,
   type HostTiming,
+  MEMORIES,
   MEMORY_MODELS,
   PAGE_FAULT_RULES,
   type RnicTiming,
@@ -132,7 +133,7 @@ export const hostSchema = mapping({
     "what survives a power failure: " +
       DOMAIN_NAMES.map((name) => `${name} ${PERSISTENCE_DOMAINS[name].saves}`).join(", "),
   ),
-  receive: oneOf(["dram", "scm"]).optional().describe("where persistd's receive buffers are"),
+  receive: oneOf(MEMORIES).optional().describe("where persistd's receive buffers are"),
   scm: scmMapping.optional().describe("storage class memory: its size, and named places in it"),
   dram: size(MIB, 64 * GIB, PAGE).optional().describe("bytes of DRAM"),
   cores: integer(1, 64).optional().describe("cores of the processor"),
@@ -432,7 +433,7 @@ const programName = leaf(
   (value) => typeof value === "string" && value !== "" ? value : undefined,
 );
 
-/** What every program of a scenario may say. */
+/** Keys of every program of a scenario. */
 const COMMON_KEYS = {
   on: hostNames.describe("the host that runs it, a range like s1..s4, a list of hosts, or all"),
   at: duration.optional().describe("so long after its host's boot, like 200us"),
@@ -471,6 +472,8 @@ const argument = leaf(
   (value) => typeof value === "string" && !value.includes("\0") ? value : undefined,
 );
 const NATIVE_EXPECTED = 'a list of a program and its arguments, like [ib_write_lat, -x, "1"]';
+const nativeCommand = z.array(argument, { error: NATIVE_EXPECTED })
+  .min(1, { error: NATIVE_EXPECTED });
 
 /** The names that are the rack's own: what is preloaded, and the pipes of a program. */
 const RESERVED_VARIABLE = /^(LD_PRELOAD|LD_AUDIT|RACKMESH_.*)$/;
@@ -490,9 +493,10 @@ const environment = z.record(z.string(), argument, { error: "a mapping of variab
 /** Keys of a native program. */
 export const nativeSchema = mapping({
   on: COMMON_KEYS.on,
-  native: z.array(argument, { error: NATIVE_EXPECTED })
-    .min(1, { error: NATIVE_EXPECTED })
-    .describe("a binary of this machine, by name or path, and its arguments"),
+  native: nativeCommand.describe("a binary of this machine, by name or path, and its arguments"),
+  recover: nativeCommand.optional().describe(
+    "another one, which rack explore runs on what a power failure leaves of the host's SCM",
+  ),
   env: environment.optional().describe("its environment, besides PATH, HOME and LANG"),
   at: COMMON_KEYS.at,
   restart: COMMON_KEYS.restart,

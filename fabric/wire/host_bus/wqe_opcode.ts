@@ -55,7 +55,7 @@ export interface WqeOpcodeRow {
   /** It takes a receive of the peer: always, or if the peer's CPU is to flush (flow 2, P-26). */
   readonly takesRecv: "always" | "to flush" | "never";
   /**
-   * Whether it may cover data transfer objects (H-01), which need the key of a region. The
+   * True if it may cover data transfer objects (H-01), which need the key of a region. The
    * responder could not find a SEND's objects, and its peer may have rights to none of them (H-24).
    */
   readonly coversObjects: boolean;

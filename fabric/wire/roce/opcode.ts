@@ -39,7 +39,7 @@ export type RequestOperation = {
 const POSITIONS = ["first", "middle", "last", "only"] as const;
 export type Position = typeof POSITIONS[number];
 /**
- * Whether a request takes a slot of the responder, max_dest_rd_atomic, for which its sender counts it against
+ * True if a request takes a slot of the responder, max_dest_rd_atomic, for which its sender counts it against
  * max_rd_atomic (§3.2, §3.5): requests with an answer of their own. As in rxe, a FLUSH takes none: the PM module's
  * records remember it.
  */

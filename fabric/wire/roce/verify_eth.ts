@@ -127,9 +127,9 @@ export function encodeVerdict({ status, checks }: Pick<VerifyResult, "status" | 
 
 /** The result of a verified write: the status of V-01 to V-03, and the executed checks. */
 export interface VerifyVerdict {
-  /** What was found. */
+  /** The result. */
   readonly status: VerifyStatus;
-  /** Which checks were made. */
+  /** The checks that were made. */
   readonly checks: readonly VerifyCheck[];
 }
 /** The data is written; it was not, as its CRC is wrong; memory differs from it; memory cannot be read. */

@@ -97,7 +97,7 @@ export interface Refusal {
 }
 
 /**
- * Whether the answer of `connect` or `accept` is a refusal.
+ * True if the answer of `connect` or `accept` is a refusal.
  * @throws ProgramError for steps without `yield*`.
  */
 export function refused<T>(answer: T | Refusal): answer is Refusal {
@@ -354,7 +354,7 @@ export function* emit(device: CmDevice, output: CmOutput): Steps<void> {
   for (const signal of output.signals) device.cpu.signal(signal);
 }
 
-/** Whether the other end, or this one, has ended the connection, or the RNIC has failed. */
+/** True if the other end, or this one, has ended the connection, or the RNIC has failed. */
 export function isDisconnected({ endpoint }: Pick<Connection, "endpoint">): boolean {
   return endpoint.phase === "closed";
 }

@@ -96,12 +96,12 @@ export function* rdmaGetCmEvent(
 }
 
 /**
- * What becomes of an event of an id: `drop` ends it unseen. A request's is its listener's.
+ * The fate of an event of an id: `drop` ends it unseen. A request's is its listener's.
  */
 export type EventRoute = (id: RdmaId) => "take" | "leave" | "drop";
 
 /**
- * Whether there is an event that {@link takeCmEvent} takes. Events that end unseen are removed.
+ * True if there is an event that {@link takeCmEvent} takes. Events that end unseen are removed.
  */
 export function hasCmEvent(channel: RdmaEventChannel, route: EventRoute): boolean {
   return nextOf(channel, route) !== undefined;
@@ -168,7 +168,7 @@ function ownerOf(channel: RdmaEventChannel, next: CmEvent): RdmaId | undefined {
   }
 }
 
-/** Whether what the event tells of is over. */
+/** True if what the event tells of is over. */
 function isMoot(next: CmEvent, owner: RdmaId): boolean {
   switch (next.kind) {
     case "request":

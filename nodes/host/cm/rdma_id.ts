@@ -70,7 +70,7 @@ export interface RdmaConnParam {
   readonly rnrRetryCount?: number;
   /** The number of a queue pair that the id does not have. */
   readonly qpNum?: number;
-  /** Whether a queue pair that the id does not have has an SRQ. */
+  /** True if a queue pair that the id does not have has an SRQ. */
   readonly srq?: boolean;
 }
 
@@ -96,7 +96,7 @@ export interface RdmaId {
   ackTimeout: number | undefined;
   /** Local port; 0: none. */
   port: number;
-  /** Whether it holds the port itself: the id of a request uses the listener's. */
+  /** True if it holds the port itself: the id of a request uses the listener's. */
   isBound: boolean;
   /** Address, port and name of the other end; 0 and "": none. */
   peer: { readonly address: number; readonly port: number; readonly host: string };
@@ -262,8 +262,8 @@ export function rdmaBindAddr(
   return undefined;
 }
 
-function refusePort(port: number, least = 0): VerbError | undefined {
-  const wrong = refuseInteger("The port", port, { least, most: PORT_MAX });
+function refusePort(port: number): VerbError | undefined {
+  const wrong = refuseInteger("The port", port, { least: 0, most: PORT_MAX });
   return wrong === undefined ? undefined : verbError("EINVAL", wrong);
 }
 
@@ -337,7 +337,7 @@ export function rdmaListen(
 export interface ResolveAddrOptions {
   /** Name of a host, or its IPv4 address. */
   readonly to: string | number;
-  /** From 1 to 65535. */
+  /** From 1 to 65535; 0 where only the way is asked for: no host listens on it. */
   readonly port: number;
   /** Time until an unknown address is an error; 2 ms by default. */
   readonly timeoutPs?: Time;
@@ -356,7 +356,7 @@ export function rdmaResolveAddr(id: RdmaId, options: ResolveAddrOptions): VerbEr
   const { device: { cpu, cm: { agent } }, channel, ps } = id;
   const range = refuseInteger("timeoutPs", timeoutPs, { least: 1, most: RESOLVE_MAX_PS });
   if (range !== undefined) return verbError("EINVAL", range);
-  const wrong = refuseState(id, "idle", "addr-bound") ?? refusePort(port, 1);
+  const wrong = refuseState(id, "idle", "addr-bound") ?? refusePort(port);
   if (wrong !== undefined) return wrong;
   const hosts = Object.entries(cpu.addresses);
   const found = hosts.find(([name, address]) => name === to || address === to);

@@ -41,6 +41,11 @@ export class FarPort {
     this.#refused = refused;
   }
 
+  /** Requests without an answer. */
+  get waiting(): number {
+    return this.#waiting.size;
+  }
+
   request(ticket: number, { region, line, op, change, lines }: FarRequest): void {
     this.#waiting.set(ticket, region);
     const access: FarAccess = { kind: "far-access", tag: ticket, region, line, op };

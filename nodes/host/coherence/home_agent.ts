@@ -109,6 +109,16 @@ export class HomeAgent {
     return this.#agent.lines.size;
   }
 
+  /** Messages of the card that were not taken, and to it that have not left. */
+  get messages(): number {
+    return this.#inbox.length + this.#outbox.length;
+  }
+
+  /** Cores' accesses that wait. */
+  get waiting(): number {
+    return this.#agent.waiting.length;
+  }
+
   /** Writes of a directory in memory that no content of the line carried (decision 7). */
   get directoryWrites(): number {
     return this.#agent.counts.directoryWrites;

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import fc from "fast-check";
 import { seeded } from "../../../fabric/base/property_testing.ts";
+import { NEVER } from "../../../fabric/base/time.ts";
 import type { PersistenceDomain } from "../../../fabric/rack/plan/persistence_domain.ts";
 import type { HostTiming } from "../../../fabric/rack/plan/plan.ts";
 import { SCM_BASE } from "../memory/address_map.ts";
@@ -169,6 +170,24 @@ describe("HomeAgent", () => {
     const whole = { kind: "write", mask: (1n << 64n) - 1n, bytes: new Uint8Array(64).fill(4) };
     bench.access("home", "store", LINE, whole as ReturnType<typeof byteAt>);
     assert.equal(firstByte(bench.access("home", "load", LINE)), 4);
+  });
+
+  it("decision 14: what was to leave for a card that is gone, or for one that is lost, leaves for no other", () => {
+    // A look into the LLC takes longer than the port, so that a snoop waits.
+    const bench = new HomeBench(benchOf().memory, { ...RIG_TIMING, llcHitPs: 200_000 });
+    const { agent } = bench;
+    bench.begin("far", "store", LINE, byteAt(0, 7));
+    while (agent.nextAt > bench.now + RIG_TIMING.dmaReadScmPs && bench.next());
+    assert.equal(agent.messages, 1, "the grant is on its way out");
+    agent.disconnected(bench.now);
+    assert.deepEqual([agent.messages, agent.nextAt], [0, NEVER]);
+    // A core asks for the line meanwhile: the snoop is for the card that does not hear it.
+    const ticket = bench.begin("home", "load", LINE);
+    assert.deepEqual([agent.messages, agent.waiting], [1, 1]);
+    assert.deepEqual(agent.cardLost(bench.now), [LINE]);
+    assert.equal(bench.ended(ticket)!.answer.result, "lost");
+    assert.deepEqual([agent.messages, agent.waiting, agent.nextAt], [0, 0, NEVER]);
+    assert.deepEqual(bench.sent, []);
   });
 
   it("C-09: each load of both sides has the last store's value, and a flush keeps it, whatever is evicted", () => {

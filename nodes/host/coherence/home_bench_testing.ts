@@ -15,6 +15,7 @@ import { homeBus, homeReceive } from "../../../fabric/coherence/home_card.ts";
 import { type HomeCard, newHomeCard } from "../../../fabric/coherence/home_card_state.ts";
 import { HOME_TABLE } from "../../../fabric/coherence/home_card_table.ts";
 import { BYTE_CONTENTS } from "../../../fabric/coherence/line_bytes.ts";
+import type { HostTiming } from "../../../fabric/rack/plan/plan.ts";
 import type { LineChange } from "../../../fabric/wire/host_bus/line_change.ts";
 import type { Answer } from "../../../fabric/coherence/access.ts";
 import { newOutput, type Output } from "../../../fabric/coherence/output.ts";
@@ -49,7 +50,7 @@ export class HomeBench {
   #events: { readonly at: Time; readonly act: () => void }[] = [];
   #tickets = 0;
 
-  constructor(memory: MemorySystem) {
+  constructor(memory: MemorySystem, timing: HostTiming = RIG_TIMING) {
     this.#memory = memory;
     const regionOf = () => 0;
     this.#home = newHomeCard({
@@ -63,7 +64,7 @@ export class HomeBench {
     this.#far = { ...newFarCard(far), homeLife: 1, isUp: true };
     this.agent = new HomeAgent({
       memory,
-      timing: RIG_TIMING,
+      timing,
       processingPs: PROCESSING_PS,
       directoryOf: () => "card",
       directory: new MemoryDirectory(memory, []),

@@ -39,7 +39,7 @@ export interface RegionAccess {
   readonly holdOf?: ((program: string, step: HoldPlan["step"]) => Time) | undefined;
   /** Cost of a store into the buffer, and of a load from it. */
   readonly storePs: Time;
-  /** Whether {@link ready} would return at once. */
+  /** True if {@link ready} would return at once. */
   isReady(region: SharedRegion, cpu: Cpu): boolean;
   /**
    * Returns when the region can be accessed: a far host's is registered (C-03). Without a card it

@@ -1,4 +1,4 @@
-/** What a host reports of shared regions, and its audit records, by which checkers judge C-09 and C-10. */
+/** A host's reports of shared regions, and its audit records, by which checkers judge C-09 and C-10. */
 import type { Outputs } from "../../../fabric/node.ts";
 import {
   MOVED_TOPIC,

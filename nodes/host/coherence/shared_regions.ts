@@ -201,6 +201,21 @@ export class HostRegions implements SharedRegions, RegionAccess {
     return !this.#places.isEmpty;
   }
 
+  /** Accesses and messages that have not ended. */
+  get unended(): {
+    readonly far: number;
+    readonly home: number;
+    readonly early: number;
+    readonly cores: number;
+  } {
+    return {
+      far: this.#far.waiting,
+      home: this.#home.messages,
+      early: this.#early.length,
+      cores: this.#home.waiting,
+    };
+  }
+
   /** When {@link run} has something to do. */
   get nextAt(): Time {
     const next = Math.min(this.#home.nextAt, this.#lostAt, this.#judgesAt);

@@ -63,7 +63,7 @@ export interface StoreBufferParts {
   readonly begin: (store: RegionStore) => readonly [ticket: number, outcome: Outcome | undefined];
   readonly paid: (ticket: number, outcome: Outcome) => void;
   /**
-   * Whether the region is at home or the host's card knows it. True without a card, as an access
+   * True if the region is at home or the host's card knows it. True without a card, as an access
    * then ends as fenced.
    */
   readonly knows: (region: SharedRegion) => boolean;
@@ -87,7 +87,7 @@ type Entry =
 interface Found {
   readonly store: RegionStore;
   readonly number: number;
-  /** Whether the store has all bytes that were looked for. */
+  /** True if the store has all bytes that were looked for. */
   readonly isWhole: boolean;
 }
 

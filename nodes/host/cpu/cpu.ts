@@ -71,9 +71,16 @@ export interface Machine<Context> {
   /** Regions that this host shares with others; absent without one. */
   readonly regions: SharedRegions | undefined;
   signal(name: string): void;
+  /** See {@link Cpu.handledAt}. */
+  handledAt(vector: number, since: Time): Time;
   /** @param thread its name after the program's, and the program's plan. */
   spawn(
-    thread: { readonly name: string; readonly plan: ProgramPlan; readonly isKernel?: true },
+    thread: {
+      readonly name: string;
+      readonly plan: ProgramPlan;
+      readonly isKernel?: true;
+      readonly isProcess?: true;
+    },
     run: (context: Context) => Steps<void>,
   ): void;
 }
@@ -474,6 +481,10 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
     return (yield* this.#wait([{ kind: "interrupt", vector }], deadline)) ? "raised" : "timeout";
   }
 
+  handledAt(vector: number, since: Time): Time {
+    return this.#machine.handledAt(vector, since);
+  }
+
   *waitSignal(name: string, deadline: Time): Steps<"signaled" | "timeout"> {
     return (yield* this.#wait([{ kind: "signal", name }], deadline)) ? "signaled" : "timeout";
   }
@@ -543,6 +554,10 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
       isKernel: true,
     } as const;
     this.#machine.spawn(of, thread);
+  }
+
+  spawnProcess(name: string, process: (context: Context) => Steps<void>): void {
+    this.#machine.spawn({ name, plan: this.#program.plan!, isProcess: true }, process);
   }
 
   input(path: string): Uint8Array | undefined {

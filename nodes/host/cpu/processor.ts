@@ -4,6 +4,7 @@
  * yields, first ready first.
  */
 import { assert, InvariantError } from "../../../fabric/base/assert.ts";
+import { ReplayError } from "../../../fabric/base/replay_error.ts";
 import { formatTime, NEVER, type Time, TIME_END } from "../../../fabric/base/time.ts";
 import type { RnicReply } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { AddressMap } from "../memory/address_map.ts";
@@ -133,6 +134,8 @@ class Task implements Turn {
   }
 }
 
+/** Of a vector: interrupts whose events no program has taken are few. */
+const RAISES_KEPT = 16;
 const RESUMES_AT_ONCE_MAX = 100_000;
 const NO_TASKS: readonly Task[] = [];
 
@@ -152,6 +155,8 @@ export class Processor {
   #running: Task | undefined;
   readonly #plan: ProcessorPlan;
   readonly #latched = new Set<number>();
+  /** By vector: when it was raised, the last times. */
+  readonly #raised = new Map<number, Time[]>();
   readonly #agenda: Agenda<Task>;
   /** Threads that have begun or are due: there may be tens of thousands. */
   readonly #tasks = new Set<Task>();
@@ -184,6 +189,11 @@ export class Processor {
   get nextOfOthers(): Time {
     if (this.#running === undefined) return this.nextAt;
     return Math.min(this.#planned.first?.at ?? NEVER, this.#agenda.nextBut(this.#running));
+  }
+
+  /** Whether polls of a thread are being passed over. */
+  get hasSpins(): boolean {
+    return this.#spinning.size > 0;
   }
 
   /** Whether the thread whose turn it is has its core for itself. */
@@ -272,6 +282,9 @@ export class Processor {
   /** MSI-X: wakes waiting programs; else the vector is latched. */
   raise(vector: number, now: Time): void {
     this.interrupts++;
+    const raised = this.#raised.get(vector);
+    if (raised === undefined) this.#raised.set(vector, [now]);
+    else if (raised.push(now) > RAISES_KEPT) raised.shift();
     const waiting = [...this.#byVector.get(vector) ?? []].sort(inOrder);
     for (const task of waiting) {
       task.core.cpuPs += this.#plan.interruptPs;
@@ -281,6 +294,12 @@ export class Processor {
       this.#end(task, now, this.#plan.interruptPs);
     }
     if (waiting.length === 0) this.#latched.add(vector);
+  }
+
+  /** See {@link Cpu.handledAt}. */
+  handledAt(vector: number, since: Time): Time {
+    const at = this.#raised.get(vector)?.find((at) => at >= since);
+    return at === undefined ? NEVER : at + this.#plan.interruptPs;
   }
 
   signal(name: string, now: Time): void {
@@ -461,7 +480,7 @@ export class Processor {
       this.payer = this.#running = undefined;
       this.#leave(task, now);
       this.#interruptOthers(task, { readyAt, now });
-      if (error instanceof InvariantError) throw error;
+      if (error instanceof InvariantError || error instanceof ReplayError) throw error;
       task.plan.onFailure(error);
       return;
     }

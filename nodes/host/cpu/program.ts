@@ -67,8 +67,11 @@ export interface Measurement {
 
 /** A host's door for a program that runs outside of virtual time: see `native/serve.ts`. */
 export interface Outside {
-  /** Nothing but the caller acts on the host before: depends on the packing. */
-  quietUntil(): Time;
+  /**
+   * Nothing but the caller acts on the host before: depends on the packing.
+   * @param of `writes`: the card's reads of a process's memory do not count.
+   */
+  quietUntil(of: "reads" | "writes"): Time;
   /** No other thread of the host is on the caller's core. */
   isAlone(): boolean;
   /** The program does more in this step than look at its clock or at an empty queue. */
@@ -79,6 +82,10 @@ export interface Outside {
   readonly foreign: ForeignPages;
   /** The newest bytes at a physical address; without cost and effect. */
   peek(physical: number, length: number): Uint8Array;
+  /** @throws AddressFault where no memory is mapped. */
+  physical(address: number): number;
+  /** Whether a load there hits the cache. */
+  isCached(physical: number): boolean;
 }
 
 /** A program's view of its core. All addresses are virtual; costs are charged to this core. */
@@ -176,6 +183,10 @@ export interface Cpu {
   waitMemory(address: number, length: number, deadline: Time): Steps<"changed" | "timeout">;
   /** Waits until MSI-X `vector` is raised (the core is idle meanwhile). */
   waitInterrupt(vector: number, deadline: Time): Steps<"raised" | "timeout">;
+  // When the handler has run of the first interrupt of a vector that was raised at `since` or later;
+  // NEVER: there is none.
+  /** @ignore */
+  handledAt?(vector: number, since: Time): Time;
   /** Waits until another program signals `name`. Not latched: check the condition, then wait. */
   waitSignal(name: string, deadline: Time): Steps<"signaled" | "timeout">;
   /** Wakes the programs of this host that wait for `name` now. */

@@ -18,8 +18,6 @@ const SHUFFLE_FRAMES = 16;
 /** Freed memory beyond this is given out in other sizes as well. */
 const SPARE_PAGES_MOST = 256;
 
-export type Memory = "dram" | "scm";
-
 /** Consecutive virtual memory of a program. */
 export interface Buffer {
   /** Virtual address of the first byte. */

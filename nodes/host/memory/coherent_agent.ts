@@ -59,6 +59,11 @@ export class CoherentAgent {
     this.#sink = host.sink;
   }
 
+  /** Writes whose end the card has not been told. */
+  get owed(): number {
+    return this.#owed.length;
+  }
+
   receive(message: CoherentMessage, now: Time): void {
     switch (message.op) {
       case "RdCur":

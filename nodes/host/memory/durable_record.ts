@@ -33,6 +33,11 @@ export class DurableRecord {
     return this.#log !== undefined;
   }
 
+  /** Posted writes that survive and have not left their IIO. */
+  get posted(): number {
+    return this.#posted.reduce((sum, { length }) => sum + length, 0);
+  }
+
   /** Bytes under posted ones are not recorded. `data` must not change. */
   add(offset: number, data: Uint8Array, unit: number = SCM_ATOMIC_BYTES): void {
     if (!this.#hasPosted) return this.#add(offset, data, unit);
@@ -104,6 +109,10 @@ class PostedBytes {
 
   get isEmpty(): boolean {
     return this.#writes.length === 0;
+  }
+
+  get length(): number {
+    return this.#writes.length;
   }
 
   arrive(write: DurableWrite): void {

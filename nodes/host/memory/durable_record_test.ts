@@ -1,6 +1,8 @@
 import { deepEqual as same } from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { DurableRecord } from "./durable_record.ts";
+import type { MemoryLog } from "./memory_log.ts";
+import { stickTo } from "./scm.ts";
 import { SparseBytes } from "./sparse_bytes.ts";
 
 const filled = (value: number, length = 4) => new Uint8Array(length).fill(value);
@@ -52,5 +54,37 @@ describe("posted bytes that survive in two IIOs", () => {
     same([...memory], [1, 1, 1, 1, 2, 2]);
     record.postedLeft(0, one, 0);
     same(found.bytes, [...memory]);
+  });
+
+  it("are above what comes there before them, in whichever IIO they are", () => {
+    for (const stack of [0, 1, 2]) {
+      const found = new Survivors(), { record } = found;
+      record.addPosted(1, two, stack);
+      record.add(0, filled(9, 6));
+      same(found.bytes, [9, 2, 2, 2, 2, 9], `${stack}`);
+      same(record.posted, 1);
+      record.postedLeft(1, two, stack);
+      same(record.posted, 0);
+      record.add(0, filled(9, 6));
+      same(found.bytes, [9, 9, 9, 9, 9, 9]);
+    }
+  });
+});
+
+describe("a dirty line", () => {
+  it("V-08: is told as the cells would hold it, as are bytes that survive", () => {
+    const told: (readonly [kind: string, first: number])[] = [];
+    const log: MemoryLog = {
+      durable: (_, __, bytes) => void told.push(["durable", bytes[0]!]),
+      dirty: (_, __, bytes) => void told.push(["dirty", bytes[0]!]),
+      clean: () => {},
+    };
+    const stick = stickTo([{ offset: 0, bit: 0, value: 1 }])!;
+    const record = new DurableRecord(new SparseBytes(64, undefined, stick), { log, stick });
+    const line = filled(2, 64);
+    record.dirty(0, line, 0xff);
+    record.addLine(0, line);
+    same(told, [["dirty", 3], ["durable", 3]]);
+    same(line[0], 2, "the cache has what was stored");
   });
 });

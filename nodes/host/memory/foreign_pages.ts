@@ -62,6 +62,16 @@ export class ForeignPages {
     return !this.isEmpty && this.#pages.has(Math.floor(physical / DRAM_PAGE_BYTES));
   }
 
+  /** Whether the content of any byte of a range is a process's. */
+  in(physical: number, length: number): boolean {
+    if (this.isEmpty || length === 0) return false;
+    const last = Math.floor((physical + length - 1) / DRAM_PAGE_BYTES);
+    for (let page = Math.floor(physical / DRAM_PAGE_BYTES); page <= last; page++) {
+      if (this.#pages.has(page)) return true;
+    }
+    return false;
+  }
+
   /** Replaces the bytes that lie in foreign pages; those that their process has no more read 0. */
   read(physical: number, target: Uint8Array): void {
     if (this.isEmpty) return;

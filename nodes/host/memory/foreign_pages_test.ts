@@ -119,6 +119,26 @@ describe("ForeignPages", () => {
     assert.equal(pages.isWatched(8 * PAGE, 4), false);
   });
 
+  it("ends a mirror or a mapping alone: what is left of the other kind goes on", () => {
+    for (const isMirrorFirst of [true, false]) {
+      const pages = new ForeignPages(), process = new Process(2);
+      assert.equal(pages.isEmpty, true);
+      pages.map(8 * PAGE, process, BASE);
+      pages.mirror(9 * PAGE, process, BASE + PAGE);
+      if (isMirrorFirst) pages.unmirror(9 * PAGE, process, BASE + PAGE);
+      else pages.unmap(8 * PAGE);
+      const [left, gone] = isMirrorFirst ? [8, 9] : [9, 8];
+      assert.deepEqual([pages.isEmpty, pages.has(8 * PAGE)], [false, isMirrorFirst]);
+      pages.write(gone * PAGE, filled(4));
+      assert.deepEqual(process.accesses, []);
+      pages.write(left * PAGE, filled(4));
+      assert.deepEqual(process.accesses, [`write ${isMirrorFirst ? 0 : PAGE} +4`]);
+      if (isMirrorFirst) pages.unmap(8 * PAGE);
+      else pages.unmirror(9 * PAGE, process, BASE + PAGE);
+      assert.equal(pages.isEmpty, true);
+    }
+  });
+
   it("is watched where a process that waits has a part of the range", () => {
     const { pages, process } = twoPages();
     const isWatched = () => pages.isWatched(3 * PAGE - 4, 8);

@@ -147,6 +147,17 @@ export class Iio {
     return read === undefined ? writeAt : Math.min(writeAt, read.at);
   }
 
+  /** When the next read is answered, as far as it has begun; NEVER without one. */
+  get nextReadAt(): Time {
+    return this.#started[0]?.at ?? NEVER;
+  }
+
+  /** {@link nextReadAt} of those that read there. */
+  nextReadOf(isThere: (address: number, length: number) => boolean): Time {
+    const read = this.#started.find(({ message: { address, length } }) => isThere(address, length));
+    return read?.at ?? NEVER;
+  }
+
   get nextDurableAt(): Time {
     return this.#drainAt;
   }
@@ -165,6 +176,15 @@ export class Iio {
   /** P-05. */
   get bufferedBytes(): number {
     return this.#buffered;
+  }
+
+  /** Writes, messages behind them, and reads that have not ended. */
+  get held(): { readonly writes: number; readonly followers: number; readonly reads: number } {
+    return {
+      writes: this.#writes.length,
+      followers: this.#followers.length,
+      reads: this.#started.length,
+    };
   }
 
   /** Physical addresses, oldest first. */
@@ -290,6 +310,13 @@ export class Iio {
       if (kind === "interrupt" || kind === "event") kept.push(next);
     }
     for (const follower of kept) this.#followers.push(follower);
+  }
+
+  /** From the arrival of a write until the first of its bytes are visible, at the earliest. */
+  leastPs({ address, data }: MemoryWrite): Time {
+    const { iioPs, iioDrainBytes, iioBitsPerSecond } = this.#plan.timing;
+    const bytes = Math.min(iioDrainBytes - address % iioDrainBytes, data.length);
+    return iioPs + transferTime(bytes, iioBitsPerSecond);
   }
 
   #pieceAt(from: Time): Time {

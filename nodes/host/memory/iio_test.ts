@@ -83,8 +83,11 @@ describe("Iio", () => {
   });
 
   it("P-41: a power failure between two pieces leaves what had left, though only the last is an event", () => {
-    for (const hasEvents of [false, true]) {
-      const host = rig();
+    const flows: PlanChanges[] = [{}, { ddio: true, domain: "eadr" }];
+    for (
+      const [flow, hasEvents] of flows.flatMap((flow) => [[flow, false], [flow, true]] as const)
+    ) {
+      const host = rig(flow);
       host.arrive(START, write(SCM_BASE + 100, pattern(412)));
       // A read that comes in between changes nothing, and sees what has left.
       if (hasEvents) {
@@ -106,6 +109,19 @@ describe("Iio", () => {
       host.run();
       assert.deepEqual([...host.survivors.subarray(100, 512)], [...pattern(412)]);
       if (!hasEvents) assert.equal(host.now, START + iioPs + 1750 + 6 * PIECE_PS);
+    }
+  });
+
+  it("P-41: the same holds where nothing has looked at memory before the power failure", () => {
+    for (const flow of [{}, { ddio: true, domain: "eadr" }] satisfies PlanChanges[]) {
+      for (const pieces of [0, 1, 2, 3, 4, 5]) {
+        // The piece after these leaves at this very instant, and a power failure comes before it.
+        const host = rig(flow), at = START + iioPs + 1750 + pieces * PIECE_PS;
+        host.arrive(START, write(SCM_BASE + 100, pattern(412)));
+        host.run(at - 1);
+        const left = host.durable.reduce((sum, { data }) => sum + data.length, 0);
+        assert.equal(left, pieces === 0 ? 0 : 28 + 64 * (pieces - 1), `${pieces} pieces`);
+      }
     }
   });
 

@@ -1,5 +1,7 @@
 import assert from "node:assert/strict";
 import { beforeEach, describe, it } from "@std/testing/bdd";
+import fc from "fast-check";
+import { seeded } from "../../../fabric/base/property_testing.ts";
 import { pattern } from "../testing/host_testing.ts";
 import { Imc } from "./imc.ts";
 import { SparseBytes } from "./sparse_bytes.ts";
@@ -110,5 +112,124 @@ describe("Imc", () => {
     imc.advance(1000 + BLOCK_PS);
     imc.accept(8192, pattern(64));
     assert.equal(imc.freeAt(4), 1000 + 6 * BLOCK_PS);
+  });
+});
+
+const CAPACITY = 4, BYTES = 2048, BLOCK_BYTES = 256;
+
+/** What {@link Imc} is to do, as simply as can be said: a list of lines in the order of coming. */
+class Naive {
+  readonly medium = new Uint8Array(BYTES);
+  queue: { line: number; drainAt: number; readonly bytes: Uint8Array }[] = [];
+  combined = 0;
+  overflows = 0;
+  now = 0;
+  #busyUntil = 0;
+  #lastBlock = -1;
+
+  advance(now: number): void {
+    this.now = now;
+    for (const { line, bytes } of this.queue.filter(({ drainAt }) => drainAt <= now)) {
+      this.medium.set(bytes, line);
+    }
+    this.queue = this.queue.filter(({ drainAt }) => drainAt > now);
+  }
+
+  /** Bytes of one line; past a full queue where it `isEvicted`. */
+  put(offset: number, bytes: Uint8Array, isEvicted: boolean): void {
+    const line = offset - offset % 64;
+    const known = this.queue.find((each) => each.line === line);
+    if (known !== undefined) {
+      this.combined++;
+      known.bytes.set(bytes, offset - line);
+      return;
+    }
+    const drainAt = this.#occupy(line);
+    if (isEvicted && this.queue.length === CAPACITY) {
+      this.overflows++;
+      this.medium.set(bytes, line);
+      return;
+    }
+    const whole = this.medium.slice(line, line + 64);
+    whole.set(bytes, offset - line);
+    this.queue.push({ line, drainAt, bytes: whole });
+  }
+
+  #occupy(line: number): number {
+    const block = Math.floor(line / BLOCK_BYTES);
+    const isSame = block === this.#lastBlock;
+    this.#lastBlock = block;
+    return this.#busyUntil = Math.max(this.#busyUntil, this.now) + (isSame ? 0 : BLOCK_PS);
+  }
+
+  freeAt(lines: number): number {
+    const excess = this.queue.length + lines - CAPACITY;
+    return excess <= 0 ? this.now : this.queue[excess - 1]!.drainAt;
+  }
+
+  drainedAt(from: number, to: number): number {
+    const inside = this.queue.filter(({ line }) => line < to && line + 64 > from);
+    return Math.max(this.now, ...inside.map(({ drainAt }) => drainAt));
+  }
+
+  seen(): Uint8Array {
+    const bytes = this.medium.slice();
+    for (const { line, bytes: pending } of this.queue) bytes.set(pending, line);
+    return bytes;
+  }
+}
+
+describe("Imc, whatever comes", () => {
+  const operation = fc.record({
+    kind: fc.constantFrom("accept", "accept", "evict", "wait"),
+    /** Few lines, so that they meet; the queue goes round often. */
+    offset: fc.oneof(fc.nat(BYTES - 129), fc.nat(500)),
+    length: fc.integer({ min: 1, max: 128 }),
+    after: fc.constantFrom(0, 0, BLOCK_PS / 2, BLOCK_PS, 3 * BLOCK_PS),
+  });
+
+  it("P-01, V-03: is a queue of lines in the order of coming, each once, with its time, that loses no byte", () => {
+    let rounds = 0, full = 0;
+    fc.assert(
+      fc.property(fc.array(operation, { minLength: 30, maxLength: 80 }), (operations) => {
+        const medium = new SparseBytes(BYTES), naive = new Naive();
+        const plan = { medium, lines: CAPACITY, bitsPerSecond: 1e12, blockBytes: BLOCK_BYTES };
+        const imc = new Imc(plan);
+        const to = (now: number) => (imc.advance(now), naive.advance(now));
+        to(1000);
+        let salt = 0;
+        for (const { kind, offset, length, after } of operations) {
+          to(naive.now + after);
+          if (kind === "evict") {
+            const line = offset - offset % 64, bytes = pattern(64, ++salt);
+            imc.acceptEvicted(line, bytes);
+            naive.put(line, bytes, true);
+          } else if (kind === "accept") {
+            const bytes = pattern(length, ++salt);
+            const lines = Math.floor((offset + length - 1) / 64) - Math.floor(offset / 64) + 1;
+            assert.equal(imc.freeAt(lines), naive.freeAt(lines));
+            to(naive.freeAt(lines));
+            imc.accept(offset, bytes);
+            for (let done = 0; done < length;) {
+              const part = Math.min(64 - (offset + done) % 64, length - done);
+              naive.put(offset + done, bytes.subarray(done, done + part), false);
+              done += part;
+            }
+            rounds += lines;
+          }
+          if (naive.queue.length === CAPACITY) full++;
+          assert.equal(imc.pending, naive.queue.length);
+          assert.deepEqual([imc.combined, imc.overflows], [naive.combined, naive.overflows]);
+          assert.equal(imc.drainedAt(offset, length), naive.drainedAt(offset, offset + length));
+          const seen = new Uint8Array(BYTES), there = new Uint8Array(BYTES);
+          imc.read(0, seen);
+          medium.read(0, there);
+          assert.deepEqual(seen, naive.seen());
+          assert.deepEqual(there, naive.medium);
+        }
+      }),
+      seeded({ numRuns: 60 }),
+    );
+    assert.ok(rounds > 10 * CAPACITY && full > 100, `${rounds} lines, ${full} times full`);
   });
 });

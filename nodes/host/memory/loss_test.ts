@@ -1,10 +1,13 @@
 /** What a power failure would lose is exactly what it does lose, in every domain. */
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
-import type { HostLoss, LossPlace } from "../../../fabric/inspection.ts";
+import { rngFor } from "../../../fabric/base/rng.ts";
+import { type HostLoss, LOSS_PLACES, type LossPlace } from "../../../fabric/inspection.ts";
 import { HostRig, pattern, type PlanChanges } from "../testing/host_testing.ts";
+import type { Host } from "../host.ts";
 import type { Cpu } from "../cpu/program.ts";
 import { SCM_BASE } from "./address_map.ts";
+import { overlay } from "./sparse_bytes.ts";
 
 const BOOT = 1_000_000;
 
@@ -70,5 +73,58 @@ describe("lossOf", () => {
     rig.run(BOOT + 10_000_000);
     const { ranges, rangesLeft, bytes } = rig.node.loss!();
     assert.deepEqual([ranges.length, rangesLeft, bytes.llc], [512, 88, 600 * 64]);
+  });
+
+  it("counts each byte once, and as what it would change: where places overlap, in every domain", () => {
+    for (const domain of ["adr", "eadr", "wsp"] as const) {
+      let places = 0, changes = 0;
+      for (let seed = 1; seed <= 12; seed++) {
+        const rng = rngFor(seed, "loss"), below = (most: number) => Math.floor(rng.unit() * most);
+        const rig = new HostRig({ domain, ddio: seed % 2 === 0 }, {
+          programs: {
+            *stores(cpu: Cpu) {
+              for (let i = 0; i < 12; i++) {
+                const at = cpu.scm.address + below(480),
+                  bytes = pattern(1 + below(90), 1 + below(3));
+                if (below(3) === 0) cpu.ntstore(at, bytes);
+                else cpu.store(at, bytes);
+                if (below(4) === 0) yield* cpu.flush(at, bytes.length);
+                yield* cpu.sleep(5_000);
+              }
+            },
+          },
+        });
+        for (let i = 0; i < 6; i++) {
+          const address = SCM_BASE + below(480), data = pattern(1 + below(300), 1 + below(3));
+          const message = { kind: "memory-write", address, data, noSnoop: false } as const;
+          rig.arrive(BOOT + below(300_000), message);
+        }
+        for (let at = BOOT; at < BOOT + 500_000; at += 17_000) {
+          rig.run(at);
+          const { memory, iio } = rig.node as Host;
+          const newest = memory.peek(SCM_BASE, 1024);
+          const pending = iio.pending();
+          overlay(newest, SCM_BASE, pending);
+          // What has left for memory is on its way no more.
+          const buffered = pending.reduce((sum, { data }) => sum + data.length, 0);
+          assert.equal(buffered, iio.bufferedBytes);
+          const loss = rig.node.loss!(), left = rig.survivors;
+          const changed = newest.reduce((sum, byte, i) => sum + Number(byte !== left[i]), 0);
+          assert.equal(loss.changedBytes, changed, `${domain}, seed ${seed}, at ${at - BOOT} ps`);
+          const lost = new Set(loss.ranges.map(({ place }) => place));
+          places = Math.max(places, lost.size);
+          changes += changed;
+          for (const place of LOSS_PLACES) {
+            const inPlace = loss.ranges.filter((range) => range.place === place);
+            const sum = inPlace.reduce((bytes, { from, to }) => bytes + to - from, 0);
+            assert.equal(loss.bytes[place], sum);
+            assert.ok(inPlace.every(({ from }, i) => i === 0 || from > inPlace[i - 1]!.to));
+          }
+        }
+      }
+      const expected = { adr: 3, eadr: 2, wsp: 0 }[domain];
+      assert.equal(places, expected, `places at once: ${domain}`);
+      assert.equal(changes > 0, domain !== "wsp");
+    }
   });
 });

@@ -5,10 +5,10 @@
  * Addresses are physical. Memory is numbered in lines: DRAM's first, then SCM's.
  */
 import { assert } from "../../../fabric/base/assert.ts";
-import type { HostPlan } from "../../../fabric/rack/plan/plan.ts";
+import type { HostPlan, Memory } from "../../../fabric/rack/plan/plan.ts";
 import type { Rng } from "../../../fabric/base/rng.ts";
 import type { Time } from "../../../fabric/base/time.ts";
-import { type Memory, SCM_BASE } from "./address_map.ts";
+import { SCM_BASE } from "./address_map.ts";
 import { survives } from "../../../fabric/rack/plan/persistence_domain.ts";
 import { allocate, copyOf } from "../../../fabric/base/slab.ts";
 import { DurableRecord, wordsOf } from "./durable_record.ts";
@@ -30,7 +30,7 @@ const LINE_FILL_BUFFERS = 10;
 
 export interface MemoryOptions {
   readonly log?: MemoryLog | undefined;
-  /** Whether a line of DRAM is in memory plugged into the node. */
+  /** True if a line of DRAM is in memory plugged into the node. */
   readonly isPlugged?: (address: number) => boolean;
   readonly random?: Rng | undefined;
 }
@@ -216,6 +216,10 @@ export class MemorySystem {
   dropLine(address: number): void {
     const slot = this.llc.find(this.physical.lineOf(address));
     if (slot >= 0) this.llc.remove(slot);
+  }
+
+  isCached(address: number): boolean {
+    return this.llc.find(this.physical.lineOf(address)) >= 0;
   }
 
   /** When the iMC has room for the range: not later than now if there is. */

@@ -110,6 +110,53 @@ describe("MemorySystem", () => {
     assert.deepEqual(drained(), [128]);
   });
 
+  const ACCESSES: Readonly<Record<string, (memory: MemorySystem, at: number) => unknown>> = {
+    load: (memory, at) => load(memory, at, 8),
+    store: (memory, at) => memory.store(at, pattern(8)),
+    "read by DMA": (memory, at) => memory.dmaRead(at, { length: 8, noSnoop: true }),
+    "write by DMA into the LLC": (memory, at) => memory.dmaWriteCache(at, pattern(8)),
+    "write by DMA into memory": (memory, at) => memory.writeThrough(at, pattern(8)),
+    "look for dirty lines": (memory, at) => memory.dirtyLines(at, 8),
+    "copy of the card": (memory, at) => memory.share(at, 8),
+    "look at the medium": (memory, at) => memory.mediumAt(at, 8),
+    "store past the cache by another core": (memory, at) =>
+      memory.combining.store({}, at, pattern(8)),
+  };
+  for (const [name, access] of Object.entries(ACCESSES)) {
+    it(`P-04: no access passes over a buffer's bytes, or drains one beside its own: ${name}`, () => {
+      const memory = small(), core = {};
+      for (const line of [0, 1, 2]) memory.combining.store(core, SCM_BASE + 64 * line, pattern(8));
+      const left = () => {
+        const offsets: number[] = [];
+        for (;;) {
+          const buffer = memory.combining.oldestOf(core);
+          if (buffer === undefined) return offsets;
+          offsets.push(buffer.address - SCM_BASE);
+          memory.combining.release(buffer);
+        }
+      };
+      access(memory, SCM_BASE + 64);
+      assert.deepEqual(left(), [0, 128]);
+      memory.combining.store(core, SCM_BASE + 64, pattern(8));
+      access(memory, SCM_BASE + 64 + 56);
+      assert.deepEqual(left(), [], "the line's last bytes");
+    });
+  }
+
+  it("V-03: what a core has stored past the cache is on the medium when its line has drained", () => {
+    const memory = small();
+    memory.advance(1000);
+    memory.combining.store({}, SCM_BASE, pattern(64));
+    const at = memory.mediumAt(SCM_BASE, 64);
+    assert.ok(at > 1000, "the line goes into the queue now");
+    const medium = new Uint8Array(64);
+    memory.physical.scm.read(0, medium);
+    assert.deepEqual(medium, new Uint8Array(64));
+    memory.advance(at);
+    memory.physical.scm.read(0, medium);
+    assert.deepEqual(medium, pattern(64));
+  });
+
   it("C-05: a line that the card gets a copy of is in memory, wherever the newest bytes were", () => {
     const memory = small(), found = new Uint8Array(192);
     memory.store(SCM_BASE, pattern(64, 1));

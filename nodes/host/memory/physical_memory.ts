@@ -4,7 +4,8 @@
  */
 import type { HostPlan } from "../../../fabric/rack/plan/plan.ts";
 import type { Time } from "../../../fabric/base/time.ts";
-import { type Memory, SCM_BASE } from "./address_map.ts";
+import type { Memory } from "../../../fabric/rack/plan/plan.ts";
+import { SCM_BASE } from "./address_map.ts";
 import { Imc, type ImcPlan } from "./imc.ts";
 import { LINE_BYTES } from "../../../fabric/base/cache_line.ts";
 import { SCM_BLOCK_BYTES } from "./scm.ts";

@@ -118,6 +118,15 @@ describe("QueueGuard", () => {
     }
   });
 
+  it("Q-04: a command to a card that is gone has no effect, whatever is answered under its number", () => {
+    const { guard, store, spaces } = guarded(PLACEMENTS.default, "areas");
+    const depth = fieldAddress(store, spaces, { queue: 3, field: "depth" });
+    guard.sent(7, { op: "lock-space2", queue: 3 }, "holder");
+    guard.disconnected();
+    guard.answered(7, { status: "ok", op: "lock-space2", until: UNTIL });
+    throws(() => guard.checkStore(depth, 4, HOLDER), AddressFault);
+  });
+
   it("Q-04: a lock granted through a memory location is the asker's once the answer is there", () => {
     const { guard, store, spaces } = guarded(PLACEMENTS.default, "areas");
     const depth = fieldAddress(store, spaces, { queue: 3, field: "depth" });

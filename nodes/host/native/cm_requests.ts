@@ -265,8 +265,7 @@ export const CM: Handlers<
     id.family = args.family;
     const wrong = rdmaResolveAddr(id.rdma, {
       to: addressOn(objects, to),
-      // Groups have no port.
-      port: port === 0 && isGroupAddress(to) ? PORT : port,
+      port,
       timeoutPs: Math.max(1, timeoutMs) * PS_PER_MS,
     });
     if (wrong === undefined && id.rdma.state === "addr-resolved") id.isWild = false;

@@ -65,6 +65,12 @@ function done(answer: VerbError | undefined): Answered<never> | VerbError {
   return answer ?? DONE;
 }
 
+/** Where a card stands in its host's list of devices. */
+function placeIn(device: OpenDevice): number {
+  const guid = BigInt(device.state.mac);
+  return device.verbs.getDeviceList(device).findIndex(({ nodeGuid }) => nodeGuid === guid);
+}
+
 function deviceAt(objects: NativeObjects, handle: number): OpenDevice | VerbError {
   return objects.opened.get(handle) ??
     verbError("ENODEV", `There is no open device of number ${handle}`);
@@ -94,7 +100,8 @@ function ahOf(
     trafficClass: args.traffic_class,
     // 0 stands for the kernel's default.
     ...(args.hop_limit > 0 && { hopLimit: args.hop_limit }),
-    flowLabel: args.flow_label,
+    // Linux takes 20 bits of the 32 (rdma_flow_label_to_udp_sport); UCX gives all ones for its own.
+    flowLabel: args.flow_label & 0xf_ffff,
   };
 }
 
@@ -302,13 +309,15 @@ export const CONTROL: Handlers<
     if (failed(device)) return device;
     const it = yield* device.verbs.queryGidEx(device, port, index < GIDS ? 0 : index);
     if (failed(it)) return it;
+    objects.gidTypes.set(device.state, it.gidType);
     const view = new DataView(it.gid.buffer, it.gid.byteOffset);
     return {
       words: {
         gid_high: view.getBigUint64(0),
         gid_low: view.getBigUint64(8),
         type: it.gidType === "roce-v1" ? 1 : 2,
-        ndev_ifindex: 1,
+        // The loopback is 1 (`lib/names.c`).
+        ndev_ifindex: 2 + placeIn(device),
       },
     };
   },
@@ -513,7 +522,9 @@ export const CONTROL: Handlers<
       flags,
       ...(channel === undefined ? { interrupts: false } : { channel }),
     });
-    return failed(cq) ? cq : { words: { handle: objects.handle(cq), cqe: usable(cq, cqe) } };
+    if (failed(cq)) return cq;
+    const words = { handle: objects.handle(cq), cqe: usable(cq, cqe), bit: objects.polls.add(cq) };
+    return { words };
   },
 
   *resize_cq({ cq: handle, cqe }, objects) {
@@ -527,8 +538,10 @@ export const CONTROL: Handlers<
     const cq = objects.get<Cq>(handle, "completion queue");
     if (failed(cq)) return cq;
     const wrong = yield* objects.device.verbs.destroyCq(cq);
-    if (wrong === undefined) objects.forget(cq);
-    return done(wrong);
+    if (wrong !== undefined) return wrong;
+    objects.forget(cq);
+    objects.polls.remove(cq);
+    return {};
   },
 
   *create_qp(args, objects) {

@@ -19,7 +19,8 @@ import type {
   VerbError,
   WrId,
 } from "../verbs/objects.ts";
-import type { Handlers } from "./control_requests.ts";
+import type { Steps } from "../cpu/program.ts";
+import { type Handlers, PORT } from "./control_requests.ts";
 import type { NativeObjects } from "./native_objects.ts";
 import { COMPLETED, POSTED } from "./numbers.ts";
 import type { Row } from "./words.ts";
@@ -95,6 +96,21 @@ function receivesOf(rows: readonly Row<"post_recv">[]): RecvRequest[] {
   }));
 }
 
+/**
+ * The service level of a datagram's completion, where libmlx5 has what the packet was (bits 0 and 1: 0 a
+ * GRH, 2 an IPv4 header; bit 3: UDP), and by which UCX 1.13 finds the address in front of the payload.
+ * The card is asked, unless the program has: it had to know its GID.
+ */
+function* datagramSlOf({ gidTypes, device }: NativeObjects, cq: Cq): Steps<number> {
+  const { state } = cq.device;
+  if (!gidTypes.has(state)) {
+    const entry = yield* device.verbs.queryGidEx(cq.device, PORT, 0);
+    if (failed(entry)) return 0;
+    gidTypes.set(state, entry.gidType);
+  }
+  return gidTypes.get(state) === "roce-v1" ? 0 : 0b1010;
+}
+
 export const DATA: Handlers<
   | "post_send"
   | "post_recv"
@@ -144,6 +160,9 @@ export const DATA: Handlers<
     if (!isThere(cq)) return verbError("EINVAL", `Completion queue ${cq.cqn} is gone`);
     const completions = takeCompletions<WrId>(cq, most);
     const { verbs } = objects.device;
+    const datagramSl = completions.some(({ srcQp }) => srcQp !== 0)
+      ? yield* datagramSlOf(objects, cq)
+      : 0;
     const rows = completions.map((it) => ({
       wr_id: it.wrId,
       status: WC_STATUS[it.status],
@@ -154,6 +173,7 @@ export const DATA: Handlers<
       qp_num: it.qpNum,
       src_qp: it.srcQp,
       wc_flags: verbs.wcFlags(it as never),
+      sl: it.srcQp === 0 ? 0 : datagramSl,
       timestamp: it.timestamp ?? 0,
     }));
     return { rows };

@@ -3,6 +3,7 @@ import {
   HEAD,
   MESSAGE,
   MESSAGES,
+  OBJECTS,
   POLLED,
   REPLY,
   REQUEST_NAMES,
@@ -15,7 +16,9 @@ import type { RequestRow } from "./requests.ts";
 export function tableVersion(): number {
   // FNV-1a, in 32 bits: it goes through a word of a message and through C alike.
   let hash = 0x811c9dc5;
-  for (const char of JSON.stringify([HEAD, MESSAGE, MESSAGES, REPLY, SGE, POLLED, REQUESTS])) {
+  for (
+    const char of JSON.stringify([HEAD, MESSAGE, MESSAGES, REPLY, SGE, POLLED, OBJECTS, REQUESTS])
+  ) {
     hash = Math.imul(hash ^ char.charCodeAt(0), 0x01000193) >>> 0;
   }
   return hash;
@@ -43,6 +46,7 @@ export function requestsHeader(): string {
     words("SGE", SGE),
     numbers("MESSAGE_KIND", MESSAGES),
     numbers("POLLED", POLLED),
+    numbers("OBJECT", OBJECTS),
     ...rows,
     "",
   ].filter((line, i, all) => line !== "" || i === all.length - 1).join("\n");

@@ -11,8 +11,10 @@ import type { ProgramContext, ProgramCpu } from "../program_context.ts";
 import { verbError } from "../verbs/errors.ts";
 import type { CompChannel, VerbError } from "../verbs/objects.ts";
 import type { ErrnoName } from "./numbers.ts";
+import { LocalPolls } from "./local_polls.ts";
 import type { NativeProcess } from "./port.ts";
 import { RdmaCm } from "./rdma_cm.ts";
+import type { Family } from "./family.ts";
 import { Sockets } from "./sockets.ts";
 import { Threads } from "./threads.ts";
 
@@ -48,23 +50,39 @@ export class NativeObjects implements ForeignMemory {
   readonly sockets: Sockets;
   readonly cm: RdmaCm;
   readonly threads: Threads;
+  readonly polls: LocalPolls;
   readonly process: NativeProcess;
   readonly outside: Outside;
+  readonly family: Family;
+  /** The number that the program sees. */
+  readonly pid: number;
   readonly options: ProgramContext["options"];
   /** The devices that it has opened, by their handles. */
   readonly opened = new Map<number, OpenDevice>();
+  /** Steps in which it has stored into several cache lines of SCM: what order they had is unknown. */
+  steps = 0;
+  /** Of a card, by its state: as it has answered last. */
+  readonly gidTypes = new Map<object, "roce-v1" | "roce-v2">();
+  /** Of exit(3); undefined: it has not called it. */
+  exitCode: number | undefined;
   #watchers = 0;
   readonly #signal: string;
   readonly #byHandle = new Map<number, object>();
   readonly #handles = new Map<object, number>();
   readonly #mapped = new Map<object, Buffer>();
   readonly #scm = new Map<number, ScmPart>();
-  #next = 1;
   #inline: Buffer | undefined;
   #inlineUsed = 0;
 
-  constructor({ cpu, device, options }: ProgramContext, process: NativeProcess) {
+  /** @param family of all processes of the program. */
+  constructor(
+    { cpu, device, options }: ProgramContext,
+    process: NativeProcess,
+    { family, pid }: { readonly family: Family; readonly pid: number },
+  ) {
     this.cpu = cpu;
+    this.family = family;
+    this.pid = pid;
     this.device = device;
     this.cm = new RdmaCm(device);
     this.threads = new Threads(cpu);
@@ -72,9 +90,10 @@ export class NativeObjects implements ForeignMemory {
       cm: this.cm,
       channel: (handle) => this.#byHandle.get(handle) as CompChannel | undefined,
       device: (handle) => this.opened.get(handle),
-    });
+    }, family.sockets);
     this.process = process;
     this.outside = cpu.outside!;
+    this.polls = new LocalPolls(this.outside);
     this.options = options;
     this.#signal = `native-written:${cpu.program}`;
   }
@@ -86,7 +105,8 @@ export class NativeObjects implements ForeignMemory {
 
   /** A new handle, above 0. */
   handle(object: object): number {
-    const handle = this.#next++;
+    // No other process's: what a child has inherited of its parent's is none of its own.
+    const handle = this.family.nextHandle++;
     this.#byHandle.set(handle, object);
     this.#handles.set(object, handle);
     return handle;
@@ -138,6 +158,16 @@ export class NativeObjects implements ForeignMemory {
     // Before the memory is given out anew: its clearing must not reach the process.
     for (const frame of buffer.pages) this.outside.foreign.unmap(frame);
     this.cpu.free(buffer);
+  }
+
+  /** A child has its parent's mappings of SCM. */
+  inherit(parent: NativeObjects): void {
+    for (const part of parent.#scm.values()) this.mapScm(part);
+  }
+
+  /** Another thread or process of the program has run, and may have stored what this one waits for. */
+  stirred(): void {
+    if (this.isWatched) this.cpu.signal(this.#signal);
   }
 
   /** The card's writes into this part of SCM go to the process, too. */

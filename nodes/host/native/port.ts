@@ -36,6 +36,11 @@ export interface NativeProcess {
   readonly first: Uint8Array<ArrayBuffer> | undefined;
   /** New bytes of its standard output or error, up to `bytes` in all so far; to the end without it. */
   output(stream: "stdout" | "stderr", bytes?: number): Uint8Array<ArrayBuffer>;
+  /**
+   * Its child of this number, which has its pipes already; its output is its parent's. Absent: there are
+   * no children.
+   */
+  fork?(pid: number): NativeProcess;
   /** How it has ended: waits for it. A code of 128 and more: by that signal. */
   end(): number;
   kill(): void;

@@ -23,9 +23,13 @@ export const MESSAGES = { reply: 0, read: 1, write: 2, kill: 3 } as const;
  * The begin of a reply. `error` is an errno, 0 for none. `nowPs`: virtual time of the thread.
  * `leasePs`: until then nothing changes that the thread could see, so the library reads the clock
  * and polls empty queues itself; NEVER (2^63 - 1) where only the thread's own requests change it.
+ * `unwrittenPs`: until then the card writes nothing that the thread could see, and may read its memory, which must
+ * stay as it is; not before `leasePs`.
  * `alone`: no other thread is on its core, so none has a turn between its clock reads.
+ * `ask`: bits of the completion queues (see `create_cq`) of which the host must be asked; the others are
+ * empty until the lease ends, and a poll of them takes `pollPs`.
  */
-export const REPLY = ["error", "nowPs", "leasePs", "alone"] as const;
+export const REPLY = ["error", "nowPs", "leasePs", "unwrittenPs", "alone", "ask"] as const;
 
 export interface RequestRow {
   readonly args: readonly string[];
@@ -126,6 +130,7 @@ const WC = [
   "qp_num",
   "src_qp",
   "wc_flags",
+  "sl",
   "timestamp",
 ] as const;
 
@@ -168,9 +173,28 @@ export const REQUESTS = {
   thread_exit: { args: ["key"] },
   /** Ends a wait of thread `of` with ECANCELED. */
   thread_cancel: { args: ["of"] },
-  /** Waits for a wake of the key, an address of the process: ETIMEDOUT. */
-  futex_wait: { args: ["key", "timeoutPs", "cancellable"] },
-  futex_wake: { args: ["key", "count"] },
+  /**
+   * Waits for a wake of the key: ETIMEDOUT. `object` 0: an address of the process; else the key is an
+   * offset in memory that processes share, or that of descriptors: {@link OBJECTS}.
+   */
+  futex_wait: { args: ["object", "key", "timeoutPs", "cancellable"] },
+  futex_wake: { args: ["object", "key", "count"] },
+
+  // Processes (`family.ts`). A child has pipes of its own in its program's folder, `requests.PID` and
+  // `replies.PID`, and its first message is a reply to `forked`.
+  /** ENOSYS: the child runs without the rack, as one that another program takes the place of. */
+  fork: { args: [], answer: ["pid"] },
+  /** The child is there. Its pipes are the host's from now on, and not its parent's any more. */
+  open_child: { args: ["pid"] },
+  /** It runs, with these sockets of its parent's: kind and handle as `poll` has them. */
+  forked: { args: ["pid"], rows: ["kind", "handle"] },
+  /**
+   * Waits for a child that has ended, `pid` 0 for any; with `keep` it can be waited for again.
+   * ECHILD where there is none, ETIMEDOUT.
+   */
+  wait_child: { args: ["pid", "timeoutPs", "keep"], answer: ["pid"] },
+  /** A signal has ended the child. */
+  child_killed: { args: ["pid"] },
 
   /**
    * Opens the device of this place in the list; the rows below name what is open by the `handle`.
@@ -268,9 +292,10 @@ export const REQUESTS = {
   /** `wait` 0: EAGAIN where there is none. */
   get_cq_event: { args: ["channel", "wait"], answer: ["cq"] },
   ack_cq_events: { args: ["cq", "count"] },
+  /** `bit`: of the queue in replies. */
   create_cq: {
     args: ["device", "cqe", "channel", "vector", "wc_flags", "flags"],
-    answer: ["handle", "cqe"],
+    answer: ["handle", "cqe", "bit"],
   },
   resize_cq: { args: ["cq", "cqe"], answer: ["cqe"] },
   req_notify_cq: { args: ["cq", "solicited_only"] },
@@ -411,6 +436,9 @@ export type RequestName = keyof typeof REQUESTS;
 
 /** What `poll` waits for. */
 export const POLLED = { socket: 0, listener: 1, channel: 2, async: 3, cm: 4, futex: 5 } as const;
+
+/** Of `futex_wait`: what all descriptors that processes of a program share are, with key 0. */
+export const OBJECTS = { descriptors: 1 } as const;
 
 /** Names in their order: a request's number is its place. */
 export const REQUEST_NAMES = Object.keys(REQUESTS) as readonly RequestName[];

@@ -6,6 +6,7 @@
  */
 // deno-lint-ignore-file require-yield -- handlers have one form
 import { verbError } from "../verbs/errors.ts";
+import { LINE_BYTES } from "../../../fabric/base/cache_line.ts";
 import { DRAM_PAGE_BYTES, SCM_BASE } from "../memory/address_map.ts";
 import type { VerbError } from "../verbs/objects.ts";
 import type { Handlers } from "./control_requests.ts";
@@ -86,11 +87,15 @@ export const SCM: Handlers<
 
   /** Rows of a word each, and behind them their bytes: [offset, length]… */
   *scm_store(_, objects, request) {
+    const lines = new Set<number>();
     for (const { offset, bytes } of request.spans("scm_store")) {
       const wrong = refuseRange(objects, { offset, length: bytes.length });
       if (wrong !== undefined) return wrong;
       objects.cpu.store(objects.cpu.scm.address + offset, bytes);
+      // Two are enough to know that there are several.
+      for (const at of [offset, offset + bytes.length - 1]) lines.add(Math.floor(at / LINE_BYTES));
     }
+    if (lines.size > 1) objects.steps++;
     return {};
   },
 

@@ -3,7 +3,7 @@ import { NEVER } from "../../../fabric/base/time.ts";
 import type { Handlers } from "./control_requests.ts";
 import type { NativeError } from "./native_objects.ts";
 import { ERRNO, nameOf } from "./numbers.ts";
-import { POLLED } from "./requests.ts";
+import { OBJECTS, POLLED } from "./requests.ts";
 import type { PollRow, SocketErrno } from "./sockets.ts";
 
 /** NEVER of the library, 2^63 - 1, as a word is read. */
@@ -79,12 +79,12 @@ export const SOCKETS: Handlers<
     return typeof answer === "string" ? refusal(answer) : { words: answer };
   },
 
-  *poll({ timeoutPs }, { cpu, sockets, threads }, request) {
-    const rows: PollRow[] = [];
+  *poll({ timeoutPs }, { cpu, sockets, family }, request) {
+    const rows: PollRow[] = [], descriptors = `${OBJECTS.descriptors}:0`;
     for (const { kind: number, handle, events } of request.rows("poll")) {
       const kind = nameOf(POLLED, number);
       if (kind === undefined) return { errno: "EINVAL", reason: `There is no kind ${number}` };
-      const waiter = kind === "futex" && { waiter: threads.enter(handle) };
+      const waiter = kind === "futex" && { waiter: family.futexes.enter(descriptors) };
       rows.push({ kind, handle, events, ...waiter });
     }
     const timeout = timeoutPs >= WIRE_NEVER ? NEVER : timeoutPs;
@@ -92,7 +92,7 @@ export const SOCKETS: Handlers<
       const bits = yield* sockets.poll(cpu, { timeoutPs: timeout, rows });
       return { rows: bits.map((ready) => ({ ready })) };
     } finally {
-      for (const { handle, waiter } of rows) if (waiter) threads.leave(handle, waiter);
+      for (const { waiter } of rows) if (waiter) family.futexes.leave(descriptors, waiter);
     }
   },
 };

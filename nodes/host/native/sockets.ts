@@ -23,7 +23,7 @@ import {
 import { type Cpu, SIGNALS, type Source, type Steps } from "../cpu/program.ts";
 import type { OpenDevice } from "../open_device.ts";
 import type { ProgramCpu, ThreadContext } from "../program_context.ts";
-import { channelHasEvent, channelSources } from "../verbs/comp_channel.ts";
+import { channelEventAt, channelSources } from "../verbs/comp_channel.ts";
 import { failed } from "../verbs/device.ts";
 import type { CompChannel, Device } from "../verbs/objects.ts";
 import {
@@ -137,23 +137,49 @@ function serviceOf(port: number): string {
   return `tcp${String(port).padStart(5, "0")}`;
 }
 
+/** The sockets of all processes of a program: a child has those of its parent, too. */
+export class SocketTable {
+  readonly streams = new Map<number, Tcp>();
+  readonly listeners = new Map<number, TcpListener>();
+  /** Processes that have a handle. */
+  readonly users = new Map<number, number>();
+  #nextHandle = 1;
+
+  /** @returns a new handle, which has one user. */
+  enter(): number {
+    const handle = this.#nextHandle++;
+    this.users.set(handle, 1);
+    return handle;
+  }
+}
+
 export class Sockets {
   readonly #cpu: ProgramCpu;
   readonly #device: OpenDevice;
   readonly #objects: PollObjects;
-  readonly #streams = new Map<number, Tcp>();
-  readonly #listeners = new Map<number, TcpListener>();
-  #nextHandle = 1;
+  readonly #table: SocketTable;
+  /** This process's handles. */
+  readonly #held = new Set<number>();
   #nextThread = 0;
 
-  /** @param process of the program's main thread. */
+  /** @param process of the process's main thread. */
   constructor(
     process: { readonly cpu: ProgramCpu; readonly device: OpenDevice },
     objects: PollObjects,
+    table = new SocketTable(),
   ) {
     this.#cpu = process.cpu;
     this.#device = process.device;
     this.#objects = objects;
+    this.#table = table;
+  }
+
+  /** A parent's handle is this process's, too. */
+  share(handle: number): void {
+    const { users } = this.#table, count = users.get(handle);
+    if (count === undefined || this.#held.has(handle)) return;
+    users.set(handle, count + 1);
+    this.#held.add(handle);
   }
 
   /** @param port 0: an ephemeral one. EADDRINUSE where a program of this host listens there. */
@@ -174,8 +200,8 @@ export class Sockets {
       opening: 0,
       isClosed: false,
     };
-    const handle = this.#nextHandle++;
-    this.#listeners.set(handle, made);
+    const handle = this.#enter();
+    this.#table.listeners.set(handle, made);
     this.#spawn("listen", (context) => this.#serveListener(context, made));
     return { handle, port };
   }
@@ -186,7 +212,7 @@ export class Sockets {
   ): Steps<
     { readonly handle: number; readonly address: number; readonly port: number } | SocketErrno
   > {
-    const listener = this.#listeners.get(handle);
+    const listener = this.#table.listeners.get(handle);
     if (listener === undefined) return "EBADF";
     for (;;) {
       while (wait && listener.ready.length === 0 && !listener.isClosed) {
@@ -252,7 +278,7 @@ export class Sockets {
       readonly wait: boolean;
     },
   ): Steps<{ readonly sent: number } | SocketErrno> {
-    const tcp = this.#streams.get(socket);
+    const tcp = this.#table.streams.get(socket);
     if (tcp === undefined) return "EBADF";
     yield* this.#pay(cpu);
     let sent = 0;
@@ -283,7 +309,7 @@ export class Sockets {
       readonly peek: boolean;
     },
   ): Steps<{ readonly bytes: Uint8Array<ArrayBuffer> } | SocketErrno> {
-    const tcp = this.#streams.get(socket);
+    const tcp = this.#table.streams.get(socket);
     if (tcp === undefined) return "EBADF";
     for (;;) {
       while (wait && !isReadable(tcp)) yield* cpu.waitSignal(tcp.signal, NEVER);
@@ -306,7 +332,7 @@ export class Sockets {
     cpu: Cpu,
     { socket, how }: { readonly socket: number; readonly how: number },
   ): Steps<SocketErrno | undefined> {
-    const tcp = this.#streams.get(socket), listener = this.#listeners.get(socket);
+    const tcp = this.#table.streams.get(socket), listener = this.#table.listeners.get(socket);
     yield* this.#pay(cpu);
     if (listener !== undefined) return void (yield* this.#endListener(cpu, listener));
     if (tcp === undefined) return "EBADF";
@@ -328,9 +354,11 @@ export class Sockets {
     { socket }: { readonly socket: number },
   ): Steps<SocketErrno | undefined> {
     yield* this.#pay(cpu);
-    const listener = this.#listeners.get(socket), tcp = this.#streams.get(socket);
-    this.#listeners.delete(socket);
-    this.#streams.delete(socket);
+    const { listeners, streams } = this.#table;
+    const listener = listeners.get(socket), tcp = streams.get(socket);
+    if (this.#leave(socket)) return undefined;
+    listeners.delete(socket);
+    streams.delete(socket);
     if (tcp !== undefined) closeTcp(cpu, tcp);
     else if (listener !== undefined) yield* this.#endListener(cpu, listener);
     else return "EBADF";
@@ -350,7 +378,7 @@ export class Sockets {
     }
     | SocketErrno
   > {
-    const tcp = this.#streams.get(socket);
+    const tcp = this.#table.streams.get(socket);
     yield* this.#pay(cpu);
     if (tcp === undefined) return "EBADF";
     const error = take ? takeError(tcp) : tcp.error;
@@ -386,17 +414,41 @@ export class Sockets {
       const ready = rows.map((row) => this.#ready(row));
       if (timeoutPs === 0 || ready.some((bits) => bits !== 0)) return ready;
       if (cpu.now >= deadline) return ready;
-      yield* cpu.waitAny(sources, deadline);
+      // An event whose interrupt has come without a waiter wakes nobody.
+      const channels = rows.flatMap(({ kind, handle }) =>
+        kind === "channel" ? this.#objects.channel(handle) ?? [] : []
+      );
+      yield* cpu.waitAny(sources, Math.min(deadline, ...channels.map(channelEventAt)));
     }
   }
 
-  /** The program has ended: closes all that is open, as a kernel does. */
+  /** The process has ended: closes all that is open, and no other process's, as a kernel does. */
   *end(cpu: Cpu): Steps<void> {
-    const streams = [...this.#streams.values()], listeners = [...this.#listeners.values()];
-    this.#streams.clear();
-    this.#listeners.clear();
-    for (const tcp of streams) closeTcp(cpu, tcp);
-    for (const listener of listeners) yield* this.#endListener(cpu, listener);
+    const { streams, listeners } = this.#table, ending: TcpListener[] = [];
+    for (const handle of [...this.#held]) {
+      if (this.#leave(handle)) continue;
+      const tcp = streams.get(handle), listener = listeners.get(handle);
+      streams.delete(handle);
+      listeners.delete(handle);
+      if (tcp !== undefined) closeTcp(cpu, tcp);
+      if (listener !== undefined) ending.push(listener);
+    }
+    for (const listener of ending) yield* this.#endListener(cpu, listener);
+  }
+
+  #enter(): number {
+    const handle = this.#table.enter();
+    this.#held.add(handle);
+    return handle;
+  }
+
+  /** @returns whether another process still has the handle. */
+  #leave(handle: number): boolean {
+    const { users } = this.#table, count = users.get(handle);
+    if (count === undefined || !this.#held.delete(handle)) return false;
+    if (count > 1) users.set(handle, count - 1);
+    else users.delete(handle);
+    return count > 1;
   }
 
   #pay(cpu: Cpu): Steps<void> {
@@ -405,8 +457,8 @@ export class Sockets {
   }
 
   #add(tcp: Tcp): number {
-    const handle = this.#nextHandle++;
-    this.#streams.set(handle, tcp);
+    const handle = this.#enter();
+    this.#table.streams.set(handle, tcp);
     return handle;
   }
 
@@ -437,9 +489,9 @@ export class Sockets {
       name === undefined ? [] : [{ kind: "signal", name }];
     switch (kind) {
       case "socket":
-        return signal(this.#streams.get(handle)?.signal);
+        return signal(this.#table.streams.get(handle)?.signal);
       case "listener":
-        return signal(this.#listeners.get(handle)?.signal);
+        return signal(this.#table.listeners.get(handle)?.signal);
       case "async":
         return signal(SIGNALS.rnicEvent);
       case "cm":
@@ -459,11 +511,11 @@ export class Sockets {
       is === undefined ? POLL.nval : is ? POLL.in | POLL.rdnorm : 0;
     switch (kind) {
       case "socket": {
-        const tcp = this.#streams.get(handle);
+        const tcp = this.#table.streams.get(handle);
         return (tcp === undefined ? POLL.nval : bitsOf(tcp)) & wanted;
       }
       case "listener": {
-        const listener = this.#listeners.get(handle);
+        const listener = this.#table.listeners.get(handle);
         return readable(listener && (listener.ready.length > 0 || listener.isClosed)) & wanted;
       }
       case "async": {
@@ -476,7 +528,7 @@ export class Sockets {
         return readable(this.#objects.cm?.hasEvent(handle)) & wanted;
       case "channel": {
         const channel = this.#objects.channel(handle);
-        return readable(channel && channelHasEvent(channel)) & wanted;
+        return readable(channel && channelEventAt(channel) <= this.#cpu.now) & wanted;
       }
     }
   }

@@ -136,8 +136,10 @@ export interface ReplyHead {
   readonly nowPs: number;
   /** NEVER: no limit. */
   readonly leasePs: number;
+  readonly unwrittenPs: number;
   /** 0 or 1. */
   readonly alone: number;
+  readonly ask: number;
 }
 
 /** A time that a message has, where {@link WORD_NEVER} stands for NEVER. */

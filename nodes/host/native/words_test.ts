@@ -135,14 +135,28 @@ describe("encodeReply", () => {
       const rows = fc.array(some(answerRows), { maxLength: answerRows.length === 0 ? 0 : 5 });
       return fc.record({ name: fc.constant(name), words: some(answer), rows, bytes });
     });
-    const head = fc.record({ error: fc.nat(200), nowPs: small, leasePs: small, alone: fc.nat(1) });
+    const head = fc.record({
+      error: fc.nat(200),
+      nowPs: small,
+      leasePs: small,
+      unwrittenPs: small,
+      alone: fc.nat(1),
+      ask: fc.nat(2 ** 17),
+    });
     fc.assert(
       fc.property(any, head, ({ name, words, rows, bytes }, head) => {
         const { answer = [], answerRows = [] }: RequestRow = REQUESTS[name];
         const answered = { words, rows, bytes } as unknown as Answered<RequestName>;
         const reply = decodeReply(name, encodeReply(name, head, answered), rows.length);
         same(
-          [reply.error, reply.nowPs, Number(reply.leasePs), Number(reply.alone)],
+          [
+            reply.error,
+            reply.nowPs,
+            Number(reply.leasePs),
+            reply.unwrittenPs,
+            reply.alone,
+            reply.ask,
+          ],
           Object.values(head),
         );
         const whole = (names: readonly string[], said: Named) =>
@@ -156,7 +170,7 @@ describe("encodeReply", () => {
   });
 
   it("says NEVER by the largest time of C, and reads it", () => {
-    const head = { error: 0, nowPs: 5, leasePs: NEVER, alone: 1 };
+    const head = { error: 0, nowPs: 5, leasePs: NEVER, unwrittenPs: NEVER, alone: 1, ask: 0 };
     const { leasePs } = decodeReply("clock", encodeReply("clock", head));
     equal(leasePs, 2n ** 63n - 1n);
     equal(timeOf(Number(leasePs)), NEVER);
@@ -168,7 +182,11 @@ describe("encodeReply", () => {
 
   it("says a negative word as C's two's complement", () => {
     const answered = { words: { handle: -1 } };
-    const reply = encodeReply("alloc_pd", { error: 0, nowPs: 0, leasePs: 0, alone: 1 }, answered);
+    const reply = encodeReply(
+      "alloc_pd",
+      { error: 0, nowPs: 0, leasePs: 0, unwrittenPs: 0, alone: 1, ask: 0 },
+      answered,
+    );
     equal(decodeReply("alloc_pd", reply).words["handle"], 2n ** 64n - 1n);
   });
 });

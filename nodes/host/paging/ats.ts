@@ -46,6 +46,11 @@ export class Ats {
     return this.#current?.until ?? NEVER;
   }
 
+  /** Requests that were not answered, the current one too. */
+  get held(): number {
+    return this.#waiting.length + this.#hinted.length + Number(this.#current !== undefined);
+  }
+
   run(now: Time): void {
     for (let done = this.#current; done !== undefined && done.until <= now; done = this.#current) {
       this.#begin(done.until);

@@ -17,6 +17,12 @@ export class FairQueue<T> {
     return this.#items.size === 0;
   }
 
+  get length(): number {
+    let length = 0;
+    for (const its of this.#items.values()) length += its.length;
+    return length;
+  }
+
   shift(): T | undefined {
     const [next] = this.#items;
     if (next === undefined) return undefined;

@@ -63,7 +63,7 @@ export type Recover = (context: RecoveryContext) => Steps<unknown>;
 
 /** A host of the rack, for a check. */
 export interface CrashedHost {
-  /** Whether it kept its power. A host that did not, and is not in `cut`, has it back. */
+  /** True if it kept its power. A host that did not, and is not in `cut`, has it back. */
   readonly survived: boolean;
   /** The options of its first program of this file; empty without one. */
   readonly options: Readonly<Record<string, unknown>>;

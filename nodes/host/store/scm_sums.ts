@@ -146,7 +146,7 @@ export class ScmSums {
   }
 }
 
-/** Whether any page of [from, to) was written; true also where `sums` is too short. */
+/** True if any page of [from, to) was written; true also where `sums` is too short. */
 export function isWritten(
   sums: Uint8Array,
   { from, to }: { readonly from: number; readonly to: number },

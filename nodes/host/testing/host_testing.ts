@@ -169,10 +169,14 @@ export class HostRig {
     return true;
   }
 
-  /** Lets everything happen that happens at `until` or before, and makes that now. */
+  /** Lets everything happen that happens at `until` or before, and makes that now; at rest the host holds nothing. */
   run(until: Time = NEVER): void {
     while (this.nextAt <= until && this.next());
-    if (until === NEVER) return;
+    if (until === NEVER) {
+      const held = this.node.heldAtRest!().map(({ text }) => text).join(", ");
+      assert(held === "", `The host is at rest and holds: ${held}`);
+      return;
+    }
     this.now = until;
     this.#takeDurable(until + 1);
   }

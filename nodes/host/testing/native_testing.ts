@@ -71,7 +71,9 @@ export interface Answer {
   readonly error: number;
   readonly nowPs: number;
   readonly leasePs: bigint;
+  readonly unwrittenPs: number;
   readonly alone: number;
+  readonly ask: number;
   readonly words: Readonly<Record<string, bigint>>;
   readonly rows: readonly Readonly<Record<string, bigint>>[];
   readonly bytes: Uint8Array;
@@ -99,7 +101,9 @@ export function decodeReply(name: RequestName, reply: Uint8Array, rows?: number)
     error: Number(head["error"]),
     nowPs: Number(head["nowPs"]),
     leasePs: head["leasePs"]!,
+    unwrittenPs: Number(head["unwrittenPs"]),
     alone: Number(head["alone"]),
+    ask: Number(head["ask"]),
     words,
     rows: found,
     bytes: reply.slice(at),

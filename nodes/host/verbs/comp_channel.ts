@@ -1,7 +1,8 @@
 /**
  * Completion channels (`rocev2.md` §4.4). The queues of a channel share its interrupt vector; the
  * driver finds the queue of an interrupt by checking the armed ones. A spurious event is legal, a
- * missing one is not.
+ * missing one is not. No event is there before the handler of its interrupt has run, also where its
+ * completion has been read meanwhile.
  */
 import { NEVER, type Time } from "../../../fabric/base/time.ts";
 import { isThere, makesEvent, refuseCq, unreadEntries } from "./completion_queue.ts";
@@ -29,13 +30,14 @@ function goneChannelSignal({ vector }: CompChannel): string {
   return `comp-channel-gone-${vector}`;
 }
 
-/** Whether {@link getChannelEvent} would return at once. */
-export function channelHasEvent({ cqs }: CompChannel): boolean {
-  for (const cq of cqs) if (hasEvent(cq)) return true;
-  return false;
+/** When {@link getChannelEvent} would return at once, as far as interrupts have come; NEVER: after the next. */
+export function channelEventAt({ cqs }: CompChannel): Time {
+  let at = NEVER;
+  for (const cq of cqs) if (hasEvent(cq)) at = Math.min(at, deliveredAt(cq));
+  return at;
 }
 
-/** What may bring its next event, or end it: check after the wait, as of all sources. */
+/** Sources of its next event, or of its end: check after the wait, as of all sources. */
 export function channelSources(channel: CompChannel): Source[] {
   return [
     { kind: "interrupt", vector: channel.vector },
@@ -45,7 +47,7 @@ export function channelSources(channel: CompChannel): Source[] {
 
 function hasEvent(cq: Cq): boolean {
   const { armed, fired } = cq.place;
-  if (fired > 0) return isThere(cq);
+  if (fired.length > 0) return isThere(cq);
   if (armed === "no" || !isThere(cq)) return false;
   for (const [cqe, position] of unreadEntries(cq)) {
     if (makesEvent(cq, cqe, position)) return true;
@@ -53,8 +55,13 @@ function hasEvent(cq: Cq): boolean {
   return false;
 }
 
+/** When the handler of its event's interrupt has run, perhaps later than now; NEVER: it has not come. */
+function deliveredAt({ device: { cpu }, vector, place: { armedAt, fired } }: Cq): Time {
+  return cpu.handledAt?.(vector!, fired[0] ?? armedAt) ?? cpu.now;
+}
+
 function takeEvent({ place }: Cq): void {
-  if (place.fired > 0) place.fired--;
+  if (place.fired.length > 0) place.fired.shift();
   else place.armed = "no";
   place.unacknowledged++;
 }
@@ -79,13 +86,20 @@ export function* getChannelEvent(
   const sources = channelSources(channel);
   for (;;) {
     if (!channel.uses.alive) return verbError("EINVAL", "The completion channel is gone");
+    let eventAt = NEVER;
     for (const cq of channel.cqs) {
       if (!hasEvent(cq)) continue;
-      takeEvent(cq);
-      yield* cpu.settle();
-      return cq;
+      const at = deliveredAt(cq);
+      if (at <= cpu.now) {
+        takeEvent(cq);
+        yield* cpu.settle();
+        return cq;
+      }
+      eventAt = Math.min(eventAt, at);
     }
-    if ((yield* cpu.waitAny(sources, options.deadline ?? NEVER)) === "timeout") return "timeout";
+    const { deadline = NEVER } = options, wakesAt = Math.min(deadline, eventAt);
+    const isTimeout = (yield* cpu.waitAny(sources, wakesAt)) === "timeout";
+    if (isTimeout && deadline <= eventAt) return "timeout";
   }
 }
 
@@ -112,13 +126,20 @@ export function* getCqEvent(
   for (;;) {
     const gone = refuseCq(cq.device, cq);
     if (gone !== undefined) return gone;
-    // Interrupts of two arms may have come as one, so the entries read so far count for both.
-    if (cq.place.fired > 0) yield* cpu.settle();
-    else if ((yield* cpu.waitAny(sources, options.deadline ?? NEVER)) === "timeout") {
-      return "timeout";
-    }
+    // The entries read so far count for events, whose interrupts may have come already.
+    const { deadline = NEVER } = options;
+    const isRead = cq.place.fired.length > 0 && deliveredAt(cq) <= cpu.now;
+    if (isRead) yield* cpu.settle();
+    else if ((yield* cpu.waitAny(sources, deadline)) === "timeout") return "timeout";
     // The vector may be shared, or its event was taken.
     if (!hasEvent(cq)) continue;
+    const at = deliveredAt(cq);
+    if (at > cpu.now) {
+      // It was raised while nobody waited for it, less than its handler's time ago.
+      const isTimeout = (yield* cpu.waitAny(sources, Math.min(at, deadline))) === "timeout";
+      if (isTimeout && deadline < at) return "timeout";
+      if (!isThere(cq) || !hasEvent(cq) || deliveredAt(cq) > cpu.now) continue;
+    }
     takeEvent(cq);
     return "event";
   }

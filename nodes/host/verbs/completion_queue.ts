@@ -44,7 +44,8 @@ export function refuseCq(device: Device, cq: Cq): VerbError | undefined {
   return verbError("EINVAL", `Completion queue ${cq.cqn} is gone already`);
 }
 
-function nextEntry(cq: Cq): number {
+/** The address of the entry that a poll looks at. */
+export function nextEntry(cq: Cq): number {
   return cq.address + (cq.place.taken % cq.entries) * CQE_BYTES;
 }
 
@@ -88,7 +89,7 @@ export function takeEntries(cq: Cq, use: (cqe: Cqe, position: number) => boolean
     if (cqe === undefined) break;
     if (makesEvent(cq, cqe, place.taken)) {
       place.armed = "no";
-      place.fired++;
+      place.fired.push(place.armedAt);
     }
     wantsMore = use(cqe, place.taken++);
   }
@@ -194,6 +195,8 @@ export function* reqNotifyCq(
 
 function* arm(cq: Cq, armed: Exclude<CqPlace["armed"], "no">): Steps<void> {
   const { cqn, place, device } = cq;
+  // The interrupt of an arm that the program repeats may be on its way.
+  if (place.armed === "no" || place.armed === "wait") place.armedAt = device.cpu.now;
   place.armed = armed;
   // Entries not visible yet come later: a program that polls once more misses none.
   place.armedFrom = place.taken + (device.state.arm === "next" ? unreadCount(cq) : 0);

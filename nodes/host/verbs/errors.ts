@@ -20,7 +20,7 @@ type Done<T> = T extends Generator<unknown, unknown, never>
   : unknown;
 
 /**
- * Whether a verb's result is an error.
+ * True if a verb's result is an error.
  * @throws ProgramError for steps without `yield*`, as {@link must} does.
  */
 export function failed<T>(answer: T | VerbError): answer is VerbError {

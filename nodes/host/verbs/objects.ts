@@ -74,7 +74,7 @@ export interface DeviceState {
   readonly completion: "poll" | "interrupt";
   readonly doorbell: "number" | "pointer";
   readonly doorbellForm: "fifo" | "message";
-  /** Whether the driver repeats doorbells of queues that stand still. */
+  /** True if the driver repeats doorbells of queues that stand still. */
   readonly isWatched: boolean;
   readonly inline: InlineRule;
   readonly blueFlame: BlueFlame;
@@ -293,8 +293,12 @@ export interface CqPlace {
   armed: "no" | "solicited" | "any" | "wait";
   /** See `QueuePlan.arm`. */
   armedFrom: number;
-  /** Events whose completion has been read: no unread entry tells of them. */
-  fired: number;
+  armedAt: Time;
+  /**
+   * Events whose completion has been read, so that no unread entry tells of them, by when the queue
+   * was armed: the interrupt comes after that.
+   */
+  readonly fired: Time[];
   /** The number of events that are read but not acknowledged. */
   unacknowledged: number;
   /** A session of `startPoll` is open, at its `current` completion. */

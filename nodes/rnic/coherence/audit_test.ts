@@ -5,7 +5,9 @@ import type { FarState } from "../../../fabric/coherence/far_card_table.ts";
 import { REGION_AT, regionPlan } from "../testing/region_testing.ts";
 import type { Coherence } from "./state/coherence_state.ts";
 import type { Device } from "../state/device.ts";
-import { auditLines, auditReset } from "./audit.ts";
+import type { Request } from "../../../fabric/coherence/home_card_state.ts";
+import type { LineTask } from "../state/coherent_port_state.ts";
+import { auditLines, auditReset, noteLineAnswer, noteLineTask } from "./audit.ts";
 
 const FIRST = REGION_AT / 64;
 
@@ -57,5 +59,61 @@ describe("auditLines", () => {
     const { take, reset } = bench();
     take("local", 0, "M"), take("local", 1, "S"), take("local", 1, "I"), take("remote", 2, "SM");
     assert.deepEqual(reset(), ["local 0 I", "remote 2 I"]);
+  });
+});
+
+/** A card that starts at this time, with requests that its directory has taken. */
+function cardFrom(startedAt: number, requests: readonly Request[] = []) {
+  const notes: (readonly [by: string, note: AuditRecord])[] = [];
+  const out = {
+    auditing: true,
+    audit: (by: string, note: AuditRecord) => void notes.push([by, note]),
+  };
+  const home = { regions: [regionPlan()], card: { requests } };
+  const coherence = { noted: new Map(), home } as unknown as Coherence;
+  const device = { name: "a-rnic", startedAt, out, coherence } as unknown as Device;
+  return { device, notes };
+}
+
+describe("auditReset", () => {
+  it("C-09: drops the requests that the directory has taken and not begun, of a range its lines that are left", () => {
+    const request = (line: number, more: Partial<Request> = {}): Request => ({
+      message: { kind: "GetM", line: FIRST + line, agent: 1, life: 1, homeLife: 1 },
+      isBegun: false,
+      access: null,
+      ...more,
+    });
+    const range = { left: [FIRST + 6, FIRST + 7], open: [FIRST + 5], isLost: false };
+    const requests = [request(2), request(3, { isBegun: true }), request(5, { range })];
+    const { device, notes } = cardFrom(0, requests);
+    auditReset(device, device.out);
+    const turns = notes.flatMap(([, note]) =>
+      note.kind === "line-turn" ? [[note.step, note.line, note.agent]] : []
+    );
+    assert.deepEqual(turns, [["dropped", 2, 1], ["dropped", 6, 1], ["dropped", 7, 1]]);
+  });
+});
+
+describe("accesses of verbs", () => {
+  it("C-09, decision 14: are of one life of the card each, as their numbers begin anew, and end as they began", () => {
+    const address = REGION_AT + 64 + 8;
+    const task = { kind: "read", address, length: 4 } as unknown as LineTask;
+    const data = Uint8Array.from({ length: 64 }, (_, i) => i);
+    const all = [100, 200].flatMap((startedAt) => {
+      const { device, notes } = cardFrom(startedAt);
+      noteLineTask(device, 1, task);
+      const access = { kind: "load", line: FIRST + 1, ticket: 1, change: undefined } as const;
+      noteLineAnswer(device, task, { access, result: "done", data });
+      return notes;
+    });
+    const [began, ended, again] = all;
+    assert.deepEqual(began![1], {
+      ...{ kind: "access", id: 1, region: "s", offset: 72, length: 4, dma: true, op: "load" },
+    });
+    assert.deepEqual(ended![1], {
+      ...{ kind: "accessed", id: 1, result: "done", bytes: Uint8Array.of(8, 9, 10, 11) },
+    });
+    assert.equal(began![0], ended![0]);
+    assert.notEqual(began![0], again![0]);
   });
 });

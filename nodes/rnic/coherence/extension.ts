@@ -1,5 +1,8 @@
 /** Shared regions as a feature of the card: its host messages, its steps and its report. */
 import { NEVER } from "../../../fabric/base/time.ts";
+import { type FarCard, STABLE } from "../../../fabric/coherence/far_card.ts";
+import { type HomeLine, NONE } from "../../../fabric/coherence/home_card_table.ts";
+import { LOCAL_CACHE } from "../../../fabric/wire/roce/coherence_messages.ts";
 import type { CardExtension, Count, HeldCounts } from "../state/card_extension.ts";
 import type { Device } from "../state/device.ts";
 import { auditReset } from "./audit.ts";
@@ -15,6 +18,7 @@ import {
   createCoherence,
   serveCoherence,
 } from "./serve.ts";
+import type { Coherence, FarEnd, HomeEnd } from "./state/coherence_state.ts";
 import { accessLine } from "./verbs.ts";
 
 export const COHERENCE = {
@@ -50,17 +54,65 @@ export const COHERENCE = {
 function held({ coherence }: Device): HeldCounts {
   if (coherence === undefined) return { leaked: [] };
   const { home, fars } = coherence;
-  const leaked: Count[] = home === undefined ? [] : [
-    ["requests at the directory", home.card.requests.length + home.inbox.length],
-    ["lines to be purged", home.card.purges.size],
-    ["deregistrations under way", home.closing.size],
+  const ends = home === undefined ? [] : ofHome(home);
+  for (const far of fars.values()) ends.push(...ofFar(far));
+  return { leaked: [...ends, ...ofLinks(coherence)] };
+}
+
+function ofHome({ card, inbox, closing, greetings, opensAt, ...home }: HomeEnd): Count[] {
+  const lines = [...card.lines.values()];
+  const isComplete = home.exposed.size + home.withdrawn.size === home.regions.length;
+  return [
+    ["requests at the directory", card.requests.length + inbox.length],
+    ["transactions of the directory", lines.filter(isUnderWay).length],
+    // A lease without a message ends, and the lines with it.
+    ["lines lent to far cards", lines.filter(isLentFar).length],
+    ["leases of far cards", card.leases.size],
+    ["lines to be purged", card.purges.size],
+    ["accesses of the local cache", card.local.waiting.length + card.local.active.size],
+    ["lines of the local cache under way", linesUnderWay(card.local)],
+    ["deregistrations under way", closing.size],
+    // The host may never expose a region.
+    ["greetings not answered", isComplete && card.now >= opensAt ? greetings.size : 0],
   ];
-  for (const { card, outbox, accesses } of fars.values()) {
-    leaked.push(["accesses of the remote cache", card.waiting.length + card.active.size]);
-    leaked.push(["accesses of cores to shared regions", accesses.size]);
-    leaked.push(["requests without a credit", outbox.length]);
-  }
-  return { leaked };
+}
+
+function isUnderWay({ phase, snoop }: HomeLine): boolean {
+  return phase !== "idle" || snoop !== null;
+}
+
+function isLentFar({ sharers, owner }: HomeLine): boolean {
+  const own = 1 << LOCAL_CACHE;
+  return (sharers & ~own) !== 0 || (owner !== NONE && owner !== LOCAL_CACHE);
+}
+
+function ofFar({ card, outbox, accesses, credits, asked, greeting }: FarEnd): Count[] {
+  return [
+    ["accesses of the remote cache", card.waiting.length + card.active.size],
+    ["accesses of cores to shared regions", accesses.size],
+    // A card that holds one renews its lease, or gives it back.
+    ["lines of the remote cache", card.lines.size],
+    ["requests without a credit", outbox.length],
+    ["credits of home taken", credits],
+    ["registrations not answered", asked.size],
+    ["greetings without an answer", Number(greeting !== undefined)],
+  ];
+}
+
+function linesUnderWay({ lines }: FarCard): number {
+  return [...lines.values()].filter(({ state }) => !STABLE.has(state)).length;
+}
+
+/** Queue pairs are made and ended with their link. */
+function ofLinks({ home, fars, links }: Coherence): Count[] {
+  const all = [...home?.links.values() ?? [], ...[...fars.values()].map(({ link }) => link)];
+  const used = all.reduce((sum, link) => sum + (link?.queuePairs.length ?? 0), 0);
+  const good = [...links].filter(([, { isFailed }]) => !isFailed);
+  const work = good.reduce((sum, [{ requester }]) => sum + requester.work.length, 0);
+  return [
+    ["queue pairs of links that are over", links.size - used],
+    ["messages of links without an acknowledgement", work],
+  ];
 }
 
 /** C-11. */

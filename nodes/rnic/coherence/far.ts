@@ -243,7 +243,7 @@ function answerCore(device: Device, far: FarEnd, { access, result, data }: Answe
     );}
 }
 
-/** Whether a program has moved the copies from here, where the scenario has them, to home's card (C-04). */
+/** True if a program has moved the copies from here, where the scenario has them, to home's card (C-04). */
 function isMovedHome(far: FarEnd, line: number): boolean {
   const region = regionAt(far.regions, line);
   return region?.placement === "remote" && far.card.placements.get(region.id)?.place === "local";

@@ -102,7 +102,7 @@ export function newHomeEnd(
   };
 }
 
-/** Whether the host has exposed or withdrawn each region: only then far cards get answers. */
+/** True if the host has exposed or withdrawn each region: only then far cards get answers. */
 function isComplete({ exposed, withdrawn, regions }: HomeEnd): boolean {
   return exposed.size + withdrawn.size === regions.length;
 }

@@ -134,7 +134,7 @@ function entryOf(
 }
 
 /**
- * Whether memory and this card have the last content of a line that the host has lent exclusively, or is about to:
+ * True if memory and this card have the last content of a line that the host has lent exclusively, or is about to:
  * no cache of a card has written before its card has the grant.
  */
 function isKeptHere(card: HomeCard, line: number): boolean {

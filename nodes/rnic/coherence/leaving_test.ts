@@ -199,6 +199,53 @@ describe("home's deregistration", () => {
     assert.equal(r.load("far", 0), "refused");
   });
 
+  it("decision 21: is told again by a far card that has left, and does not know yet that home has heard it", () => {
+    const r = new RegionRig(regionPlan({ leasePs: 100_000 * PS_PER_US }));
+    const { a, b } = r.rig;
+    r.register();
+    r.rig.runFor(5 * PS_PER_US);
+    // Home's answer is lost, and comes behind its word that the region is withdrawn.
+    let isLost = false;
+    r.rig.fate = (from, { bytes }) => {
+      const isAnswer = opcodeRow(packetOf(bytes).bth.opcode)!.name === "VENDOR COHERENCE RESPONSE";
+      if (isLost || from !== "a" || !isAnswer) return "pass";
+      isLost = true;
+      return "drop";
+    };
+    const left = asking(r, b, "deregister-region"), from = r.rig.now;
+    r.rig.run(() => isLost);
+    const reply = asking(r, a, "deregister-region");
+    r.rig.run(() => r.counter("b", "coherenceReceivedDeregister") > 0);
+    assert.deepEqual([left(), reply()], [undefined, undefined]);
+    r.rig.run(() => left() !== undefined && reply() !== undefined);
+    assert.deepEqual([left(), reply()], new Array(2).fill({ status: "ok", op: "done" }));
+    assert.ok(r.rig.now - from < 100 * PS_PER_US, `${(r.rig.now - from) / PS_PER_US} us`);
+    assert.equal(r.counter("a", "coherenceReceivedDeregister"), 2);
+  });
+
+  it("decision 21: is under way until far cards have left: the region is not exposed again before, and then to all", () => {
+    const r = new RegionRig();
+    const { a, b } = r.rig;
+    r.register();
+    r.store("far", 0, 7);
+    r.holds = (message) => message.kind === "line" && message.op === "WbMtoI";
+    const reply = asking(r, a, "deregister-region");
+    r.rig.runFor(5 * PS_PER_US);
+    assert.equal(reply(), undefined, "the far card's line is not home");
+    const again = r.command(a, "register-region");
+    assert.ok(again.status === "error" && again.errno === "EBUSY", JSON.stringify(again));
+    r.release();
+    r.rig.run(() => reply() !== undefined);
+    assert.equal(r.command(a, "register-region").status, "ok");
+    // The far card begins a new life, which is welcome, and is not asked to leave.
+    r.rig.fate = () => "drop";
+    assert.equal(r.command(b, "register-region").status, "error", "nothing arrives");
+    r.rig.fate = () => "pass";
+    assert.equal(r.command(b, "register-region").status, "ok");
+    r.rig.runFor(20 * PS_PER_US);
+    assert.equal(r.load("far", 0), 7);
+  });
+
   it("decision 21: waits for a far card that cannot be told for one lease, where its queue pair still tries", () => {
     const r = new RegionRig();
     r.register();
@@ -263,5 +310,20 @@ describe("a link", () => {
     assert.equal(r.counter("a", "coherenceReceivedGetS"), before + 1);
     assert.equal(r.counter("a", "coherenceMalformed"), 1);
     assert.equal(r.done.has(forged), false);
+  });
+
+  it("decision 8: a welcome to another far card is none to this one, and is counted", () => {
+    const r = new RegionRig();
+    r.rig.fate = (from, { bytes }) => {
+      const packet = packetOf(bytes), { coherenceEth: header } = packet;
+      if (from !== "a" || packet.bth.destQpn !== CARD_QPN) return "pass";
+      return { replaceBy: encodePacket({ ...packet, coherenceEth: { ...header!, agent: 2 } }) };
+    };
+    r.command(r.rig.a, "register-region");
+    const reply = r.command(r.rig.b, "register-region");
+    assert.ok(reply.status === "error" && reply.errno === "ENOENT", JSON.stringify(reply));
+    const welcomes = r.counter("b", "coherenceReceivedWelcome");
+    assert.ok(welcomes > 1);
+    assert.equal(r.counter("b", "coherenceMalformed"), welcomes);
   });
 });

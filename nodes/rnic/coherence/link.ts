@@ -35,7 +35,9 @@ import { fetchPayload } from "../transmit/send.ts";
 /** Destination of greetings: the last number but one of a queue pair; the last one is that of multicast. */
 export const CARD_QPN = 0xff_fffe;
 /** Links have four numbers each, from here on; a program's queue pairs get the lowest that are free. */
-const FIRST_LINK_QPN = 0xc0_0000, LINK_NUMBERS = 0x0f_ffff;
+const FIRST_LINK_QPN = 0xc0_0000;
+/** One less than there is room for: the last would have the number of greetings among its own. */
+const LINK_NUMBERS = 0x0f_ffff;
 /** 16.4 us: some round trips of a loaded rack (4.096 us · 2^value). [choice] The default lease is three of it. */
 const TIMEOUT = 2;
 /** The maximum of InfiniBand's three bits: a link that fails ends its life, so it is not given up early. */
@@ -44,6 +46,11 @@ const RETRIES = 7;
 /** Slots of a card's table of timers for links, one more each than they use at a time: an old one may end late. */
 export function linkSlots(peers: number): number {
   return 1 + 2 * CARD_CLASSES.length * peers;
+}
+
+/** The number of the first link of a card's start: its links have other numbers than those of earlier starts. */
+export function firstLinkOf(life: number): number {
+  return life % LINK_NUMBERS;
 }
 
 /** The queue pair of greetings, which has no peer. */

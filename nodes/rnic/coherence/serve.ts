@@ -7,7 +7,7 @@ import type { Device } from "../state/device.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import { farWakeAt, newFarEnd, wakeFar } from "./far.ts";
 import { finishClosing, homeWakeAt, newHomeEnd, wakeHome } from "./home.ts";
-import { createControl, linkSlots } from "./link.ts";
+import { createControl, firstLinkOf, linkSlots } from "./link.ts";
 
 /** Places in the card's table of timers for queue pairs of its firmware. */
 export function coherenceSlots({ plan }: Device): number {
@@ -44,7 +44,7 @@ export function createCoherence(device: Device): Coherence | undefined {
     })),
     links: new Map(),
     control: createControl(device),
-    nextLink: life & 0xf_ffff,
+    nextLink: firstLinkOf(life),
     shown: new Map(),
     noted: new Map(),
     counters: newCoherenceCounters(),

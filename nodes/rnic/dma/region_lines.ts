@@ -77,7 +77,7 @@ export function coversShared(port: CoherentPort, { region, va, length }: {
 }
 
 /**
- * Whether some of these bytes were dropped; told once: [choice] a later flush may promise later
+ * True if some of these bytes were dropped; told once: [choice] a later flush may promise later
  * writes there again, and a flush that is refused for another connection's write is refused once.
  */
 export function takeDropped({ dropped }: CoherentPort, { region, va, length }: {

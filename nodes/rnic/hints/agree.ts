@@ -34,7 +34,7 @@ import { type Sender, sendHint, takeSequence } from "./send_hint.ts";
 const ASKED_MAX = 3;
 const ASK_AGAIN_PS = 100 * PS_PER_US;
 
-/** Whether the queue pair takes part: its program decides, else the firmware's policy. */
+/** True if the queue pair takes part: its program decides, else the firmware's policy. */
 export function takesPart({ plan }: Hints, { type, hints }: QueuePair): boolean {
   if (type === "ud" || hints === "off") return false;
   return hints !== undefined || plan.queuePairs === "all";

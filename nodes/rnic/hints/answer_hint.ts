@@ -26,7 +26,7 @@ export function answerPrepared(device: Device, hints: Hints): void {
   }
 }
 
-/** Whether everything has come that is going to come. A page of a deregistered region is not waited for. */
+/** True if everything has come that is going to come. A page of a deregistered region is not waited for. */
 export function isDone(device: Device, hints: Hints, { lines, elements }: Preparation): boolean {
   if (lines.missing > 0) return false;
   return elements.every(({ pages, word, receiver }) => {
@@ -37,7 +37,7 @@ export function isDone(device: Device, hints: Hints, { lines, elements }: Prepar
   });
 }
 
-/** Whether a page is still to come. A page that was refused or taken back, or whose region is gone, is not. */
+/** True if a page is still to come. A page that was refused or taken back, or whose region is gone, is not. */
 function areComing({ paging }: Device, pages: readonly WantedPage[]): boolean {
   return pages.some((wanted) =>
     !isThere(wanted) && wanted.table.demand![wanted.page]!.asked !== 0 &&

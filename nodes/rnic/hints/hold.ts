@@ -19,7 +19,7 @@ import { traceHintAnswered } from "./trace.ts";
 
 const SILENCES_MAX = 3;
 
-/** Whether hints let the next work element start. */
+/** True if hints let the next work element start. */
 export function mayFollowHint(
   device: Device,
   hints: Hints,

@@ -103,7 +103,7 @@ export function noteHint(
 }
 
 /**
- * Whether hints about the scope have been needless for long, or the last one was and all of the peer's have been
+ * True if hints about the scope have been needless for long, or the last one was and all of the peer's have been
  * for long. A named scope stays so until a hint is needed.
  */
 export function isNeedless(peer: HintingPeer, { needless, isNamed }: NeedlessScope): boolean {

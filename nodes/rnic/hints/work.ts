@@ -21,7 +21,7 @@ const WAITING_MAX = 256;
 const WAITING_OF_ONE_MAX = 64;
 
 /**
- * Whether the job takes time: `finishWork` applies `item` at its end. False where the plan has nothing of the job:
+ * True if the job takes time: `finishWork` applies `item` at its end. False where the plan has nothing of the job:
  * the caller applies it at once.
  */
 export function beginJob(
@@ -42,7 +42,7 @@ export function beginJob(
   return true;
 }
 
-/** Whether {@link beginJob} will let the job take time. */
+/** True if {@link beginJob} will let the job take time. */
 export function takesTime({ work }: Hints, job: WorkJob): boolean {
   return work !== undefined && timedPieces(work, job).length > 0;
 }

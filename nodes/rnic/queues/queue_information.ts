@@ -40,7 +40,7 @@ export function spaceAddress({ store, spaces }: Device, queue: number, space: Sp
   return entryAddress(store, spaces!, { queue, space });
 }
 
-/** Whether memory that the RNIC is to write for others overlaps queue information (Q-04). */
+/** True if memory that the RNIC is to write for others overlaps queue information (Q-04). */
 export function coversQueueInformation(
   { store, spaces }: Device,
   memory: { readonly address: number; readonly length: number },
@@ -414,7 +414,7 @@ export interface RingView {
 }
 
 /**
- * Whether `candidate` (pointer 1: doorbell or space 3) is newer than `cached` (pointer 2). While no
+ * True if `candidate` (pointer 1: doorbell or space 3) is newer than `cached` (pointer 2). While no
  * unit has been used twice the one farther from the read pointer is newer; from then on distances
  * mislead, and the one stored later is.
  */

@@ -307,7 +307,7 @@ function finish(
   countEffect(device, service.operation);
 }
 
-/** Whether the queue pair is in the life in which the request came: else nothing is executed. */
+/** True if the queue pair is in the life in which the request came: else nothing is executed. */
 function isWanted({ qp, life }: AtomicTurn): boolean {
   return life === qp.life && rights(qp.state).takesRequests;
 }

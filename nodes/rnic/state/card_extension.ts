@@ -15,7 +15,7 @@ import type {
 import type { Device, Upcalls } from "./device.ts";
 
 export interface CardExtension {
-  /** Whether a card of this plan ever has it; the steps of other cards call nothing of it. */
+  /** True if a card of this plan ever has it; the steps of other cards call nothing of it. */
   readonly isOf: (plan: RnicPlan) => boolean;
   readonly commands?: Partial<Commands>;
   /** The host's messages that only a card with it takes. */

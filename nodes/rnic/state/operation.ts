@@ -39,7 +39,7 @@ export interface OperationFacts {
   readonly answer: Answer;
   /** The fault that is answered by NAK 0x61. */
   readonly invalid: "the receive" | "the alignment" | "the verification" | undefined;
-  /** What an atomic does to its word. */
+  /** The arithmetic of an atomic. */
   readonly atomic: AtomicRule | undefined;
   /** Counter of those that have taken effect, without duplicates. */
   readonly counter: keyof Counters | undefined;
@@ -69,7 +69,7 @@ export interface AtomicTask extends AtomicWord, AtomicOperands {
 export interface AtomicRule {
   /** It depends on the word's old value, and answers with it; else it is one write. */
   readonly reads: boolean;
-  /** Whether `compare` is an operand of it. */
+  /** True if `compare` is an operand of it. */
   readonly compares: boolean;
   /** The word's new value; undefined where it stays. */
   readonly compute: (operands: AtomicOperands, original: bigint) => bigint | undefined;

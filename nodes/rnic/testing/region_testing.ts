@@ -1,11 +1,12 @@
 /**
- * Shared regions on the rig (`rnic_testing.ts`): `a` is home, `b` far. Home's host has the real host agent of
- * `fabric/coherence`; the cores of both hosts are these functions.
+ * Shared regions on the rig (`rnic_testing.ts`): `a` is home, `b` far; of further regions it may be the other way
+ * round. Each host has the real host agent of `fabric/coherence`; the cores of both hosts are these functions.
  */
 import { assert } from "../../../fabric/base/assert.ts";
 import { PS_PER_US } from "../../../fabric/base/time.ts";
 import { HOST_TABLE } from "../../../fabric/coherence/host_agent_table.ts";
 import {
+  cardLost,
   type HostAccess,
   hostAccess,
   type HostAgent,
@@ -20,6 +21,7 @@ import { newOutput, type Output } from "../../../fabric/coherence/output.ts";
 import { LINE_BYTES } from "../../../fabric/base/cache_line.ts";
 import { REGION_SIZES, type SharedRegion } from "../../../fabric/rack/plan/shared_region.ts";
 import {
+  type FarAccess,
   type FarAnswer,
   type FarOp,
   lineOf,
@@ -65,10 +67,10 @@ export interface Done {
 /** A rig with one region that both cards know, and cores at both ends. */
 export class RegionRig {
   readonly rig: Rig;
-  readonly agent: HostAgent;
+  readonly agents: { readonly a: HostAgent; readonly b: HostAgent };
   /** Accesses by their number. */
   readonly done = new Map<number, Done>();
-  /** Lines of which far's cores were told that the copy is gone. */
+  /** Lines of which far cores were told that the copy is gone. */
   readonly gone: number[] = [];
   /** Messages of home's card that its host does not take yet. */
   holds: (message: PcieMessage) => boolean = () => false;
@@ -88,43 +90,50 @@ export class RegionRig {
         b: { ...options.plans?.b, shared },
       },
     });
-    const { memory } = this.rig.a.host;
-    this.agent = newHostAgent({
+    this.agents = { a: this.#agentOf(this.rig.a), b: this.#agentOf(this.rig.b) };
+    for (const side of [this.rig.a, this.rig.b]) {
+      side.host.hear = (message) => this.#hear(side, message);
+    }
+  }
+
+  #agentOf({ host: { memory } }: Side): HostAgent {
+    return newHostAgent({
       table: HOST_TABLE,
       contents: BYTE_CONTENTS,
       initial: (line) => memory.slice(line * LINE_BYTES, (line + 1) * LINE_BYTES),
     });
-    this.rig.a.host.hear = (message) => this.#hear(message);
-    this.rig.b.host.hear = (message) => {
-      if (message.kind === "far-invalidate") this.gone.push(message.line);
-      if (message.kind !== "far-answer") return;
-      const { tag, result, data } = message;
-      this.done.set(tag, { core: "far", result, data, at: this.rig.now });
-    };
   }
 
-  #hear(message: PcieMessage): void {
-    if (this.holds(message)) {
+  get agent(): HostAgent {
+    return this.agents.a;
+  }
+
+  #hear(side: Side, message: PcieMessage): void {
+    if (side === this.rig.a && this.holds(message)) {
       this.#held.push(message);
     } else if (message.kind === "coherent") {
-      this.#answerCoherent(message);
+      this.#answerCoherent(side, message);
     } else if (message.kind === "line") {
       const bus = { kind: message.op, line: lineOf(message.address), data: message.data };
-      this.#act((out) => hostReceive(this.agent, bus, out));
+      this.#act(side, (out) => hostReceive(this.agents[side.name], bus, out));
+    } else if (message.kind === "far-invalidate") {
+      this.gone.push(message.line);
+    } else if (message.kind === "far-answer") {
+      const { tag, result, data } = message;
+      this.done.set(tag, { core: "far", result, data, at: this.rig.now });
     }
   }
 
   /** Home's host takes what {@link holds} has kept from it. */
   release(): void {
     this.holds = () => false;
-    for (const message of this.#held.splice(0)) this.#hear(message);
+    for (const message of this.#held.splice(0)) this.#hear(this.rig.a, message);
   }
 
   /** What the card's ordinary DMA gets of a host that has no caches. */
-  #answerCoherent(message: CoherentMessage): void {
-    const { rig } = this;
-    const { memory } = rig.a.host;
-    const answer = (answer: CoherentMessage) => rig.toRnic(rig.a, answer);
+  #answerCoherent(side: Side, message: CoherentMessage): void {
+    const { rig } = this, { memory } = side.host;
+    const answer = (answer: CoherentMessage) => rig.toRnic(side, answer);
     if (message.op === "InvItoE") {
       const { tag, address, lines } = message;
       answer({ kind: "coherent", op: "GntE", tag, address, lines });
@@ -133,7 +142,7 @@ export class RegionRig {
       const data = memory.slice(address, address + lines * LINE_BYTES);
       // Lines of the region are the agent's: what looks at the medium finds them there.
       for (let at = 0; at < data.length; at += LINE_BYTES) {
-        const kept = this.agent.lines.get((address + at) / LINE_BYTES)?.memory;
+        const kept = this.agents[side.name].lines.get((address + at) / LINE_BYTES)?.memory;
         if (kept instanceof Uint8Array) data.set(kept, at);
       }
       answer({ kind: "coherent", op: "DataC", tag, address, state: "I", data });
@@ -160,11 +169,11 @@ export class RegionRig {
     });
   }
 
-  #act(does: (out: Output) => void): void {
+  #act(side: Side, does: (out: Output) => void): void {
     const out = newOutput();
     does(out);
     for (const { kind, line, data } of out.bus) {
-      this.rig.toRnic(this.rig.a, {
+      this.rig.toRnic(side, {
         kind: "line",
         op: kind,
         address: line * LINE_BYTES,
@@ -193,23 +202,31 @@ export class RegionRig {
 
   /** A core's access to a line of the region, counted from 0. @returns its number. */
   begin(core: Core, op: FarOp, line: number, change?: LineChange): number {
-    const tag = this.#next++;
+    return this.beginAt(this.region, core, { op, line, ...(change && { change }) });
+  }
+
+  /** The same, of any region. */
+  beginAt(
+    { id, address, home }: SharedRegion,
+    core: Core,
+    { op, line, change }: Pick<FarAccess, "op" | "line" | "change">,
+  ): number {
+    const tag = this.#next++, { rig } = this;
+    const [near, far] = home.host === "a" ? [rig.a, rig.b] : [rig.b, rig.a];
     if (core === "far") {
-      this.rig.toRnic(this.rig.b, {
-        kind: "far-access",
-        tag,
-        region: this.region.id,
-        line,
-        op,
-        ...(change && { change }),
-      });
+      const access = { kind: "far-access", tag, region: id, line, op } as const;
+      rig.toRnic(far, change === undefined ? access : { ...access, change });
     } else {
       const kind = op === "own" ? "load" : op;
-      const number = this.region.address / LINE_BYTES + line;
-      const access: HostAccess = { kind, line: number, change, ticket: tag };
-      this.#act((out) => hostAccess(this.agent, access, out));
+      const access: HostAccess = { kind, line: address / LINE_BYTES + line, change, ticket: tag };
+      this.#act(near, (out) => hostAccess(this.agents[near.name], access, out));
     }
     return tag;
+  }
+
+  /** A host's card is gone and all leases of far cards are over: what it had alone is lost (decision 14). */
+  cardLost(side: Side): void {
+    this.#act(side, (out) => cardLost(this.agents[side.name], out));
   }
 
   /** The same, until it is done. */

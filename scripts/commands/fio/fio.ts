@@ -1,7 +1,8 @@
+import { MEMORIES, type Memory } from "../../../fabric/rack/plan/plan.ts";
 import { type Command, Option } from "commander";
 import { EXIT } from "../../../fabric/base/exit.ts";
 import { oneOf, refusal } from "../../../fabric/rack/plan/problem.ts";
-import { projectFile } from "../../../console/base/paths.ts";
+import { version } from "../../../console/base/version.ts";
 import { fioJson } from "../../../console/fio/output/json.ts";
 import { fioText } from "../../../console/fio/output/text.ts";
 import { type FioRun, hasNoIo, runFio } from "../../../console/fio/run_fio.ts";
@@ -14,6 +15,7 @@ import {
   given,
   type RackChoiceFlags,
   rackChoicesOf,
+  worldOf,
 } from "../options.ts";
 import { print, Progress, say } from "../output.ts";
 
@@ -24,10 +26,7 @@ interface FioFlags extends RackChoiceFlags {
   readonly section: readonly string[];
   readonly from?: string;
   readonly to?: string;
-  readonly memory: "dram" | "scm";
-  readonly nats?: string;
-  readonly pcap?: string;
-  readonly perfetto?: string;
+  readonly memory: Memory;
   readonly json?: boolean;
 }
 
@@ -47,7 +46,7 @@ export function addFio(program: Command): void {
     .option("--to <host>", "the servers' host, where a file names none of the scenario")
     .addOption(
       new Option("--memory <kind>", "where the workspace of a server without a file lies")
-        .choices(["dram", "scm"]).default("dram"),
+        .choices(MEMORIES).default("dram"),
     )
     .addHelpText(
       "after",
@@ -71,7 +70,7 @@ function collect(text: string, before: readonly string[]): string[] {
 async function fio(path: string, files: string[], flags: FioFlags): Promise<void> {
   const formats = formatsOf(flags);
   if (flags.output !== undefined) await checkWritable("--output", flags.output);
-  const { from, to, memory, nats, pcap, perfetto, output } = flags;
+  const { from, to, memory, output } = flags;
   const chosen = rackChoicesOf(flags);
   const scenario = await readScenario(path);
   const progress = new Progress({ quiet: flags.json === true });
@@ -81,7 +80,8 @@ async function fio(path: string, files: string[], flags: FioFlags): Promise<void
     only: flags.section,
     world: { read: readText, variable: (name) => Deno.env.get(name) },
     memory,
-    ...given({ from, to, nats, pcap, perfetto }),
+    ...given({ from, to }),
+    ...worldOf(flags),
     ...chosen,
     signal: onInterrupt(flags.pack === "all" ? "ending the run" : "taking the rack down"),
     onNotes: (notes) => notes.forEach((note) => say(note)),
@@ -108,8 +108,7 @@ function formatsOf({ json, outputFormat }: FioFlags): Format[] {
 }
 
 function formatted(run: FioRun, format: Format): string {
-  const { version } = JSON.parse(Deno.readTextFileSync(projectFile("deno.json")));
-  const context = { version: `${FIO}-rackmesh-${version}`, now: new Date() };
+  const context = { version: `${FIO}-rackmesh-${version()}`, now: new Date() };
   if (format === "normal") return fioText(run.threads, context);
   const document = fioJson(run, { ...context, withBins: format === "json+" });
   return JSON.stringify(document, plainly, 2);

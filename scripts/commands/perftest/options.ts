@@ -67,9 +67,6 @@ export interface PerftestFlags extends CheckFlags, RackChoiceFlags {
   readonly ibDev?: string;
   readonly from?: string;
   readonly to?: string;
-  readonly nats?: string;
-  readonly pcap?: string;
-  readonly perfetto?: string;
   readonly json?: boolean;
 }
 

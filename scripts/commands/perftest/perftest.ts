@@ -1,9 +1,10 @@
+import { MEMORIES } from "../../../fabric/rack/plan/plan.ts";
 import { type Command, Option } from "commander";
 import { EXIT } from "../../../fabric/base/exit.ts";
 import { refusal } from "../../../fabric/rack/plan/problem.ts";
 import { REJECT_REASON, rejectText } from "../../../fabric/wire/roce/cm.ts";
 import type { PerftestResult } from "../../../nodes/host/programs/perftest/client.ts";
-import { CONNECTIONS, MEMORIES, PERFTESTS } from "../../../nodes/host/programs/perftest/terms.ts";
+import { CONNECTIONS, PERFTESTS } from "../../../nodes/host/programs/perftest/terms.ts";
 import { runPerftest } from "../../../console/rack/perftest.ts";
 import { readScenario, type ScenarioSource } from "../../../console/scenarios/scenario_source.ts";
 import { perftestJson } from "../../../console/reports/perftest_json.ts";
@@ -18,6 +19,7 @@ import {
   given,
   rackChoicesOf,
   wordOf,
+  worldOf,
 } from "../options.ts";
 import { print, Progress, say } from "../output.ts";
 import { formOf, limitsOf, optionsOf, type PerftestFlags } from "./options.ts";
@@ -125,7 +127,7 @@ async function perftest(
   const form = formOf(name, flags, problems);
   const limits = limitsOf(name, flags, problems);
   problems.refuse();
-  const { from, nats, pcap, perfetto, json, ibDev = "" } = flags;
+  const { from, json, ibDev = "" } = flags;
   const chosen = rackChoicesOf(flags);
   const rnic = Number(DEVICE_NAME.exec(ibDev)?.[1] ?? 0);
   const leavesJson = flags.out_json || flags.out_json_file !== JSON_FILE;
@@ -142,7 +144,8 @@ async function perftest(
   const run = await runPerftest(name, scenario, {
     options,
     ...(rnic > 0 && { rnic }),
-    ...given({ from, to, nats, pcap, perfetto }),
+    ...given({ from, to }),
+    ...worldOf(flags),
     ...chosen,
     signal: onInterrupt(flags.pack === "all" ? "ending the run" : "taking the rack down"),
     onProgress: (title, share) => progress.show(title, share),

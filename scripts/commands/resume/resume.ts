@@ -3,32 +3,31 @@ import { refusal } from "../../../fabric/rack/plan/problem.ts";
 import { readProcesses } from "../../../console/rack/process_table.ts";
 import { type Resumed, resumeRun } from "../../../console/replay/resume/resume_run.ts";
 import { onInterrupt } from "../interrupt.ts";
-import { given, type LiveFlags } from "../options.ts";
+import { given, type LiveFlags, type WorldFlags, worldOf } from "../options.ts";
 import { printResult, Progress, say } from "../output.ts";
 
-export interface ResumeFlags extends LiveFlags {
+export interface ResumeFlags extends LiveFlags, WorldFlags {
   readonly at?: string;
   readonly variant?: string;
   readonly go?: boolean;
   readonly trace?: boolean;
-  readonly nats?: string;
-  readonly pcap?: string;
-  readonly perfetto?: string;
 }
 
 /** @throws Refusal */
 export async function bringUpAt(id: string, flags: ResumeFlags): Promise<void> {
-  const { at, variant, nats, pcap, perfetto, go = false, trace = false } = flags;
+  const { at, variant, go = false, trace = false } = flags;
   if (at === undefined) {
     const expected = "a time such as 2.5ms, or a checkpoint of the run: rack resume RUN --at 2.5ms";
     throw refusal("--at", { found: "not given", expected });
   }
   const progress = new Progress({ quiet: flags.json === true });
   const resumed = await resumeRun(id, {
-    ...given({ variant, nats, pcap, perfetto }),
+    ...given({ variant }),
+    ...worldOf(flags),
     at: parseTime(at) ?? at,
     go,
     trace,
+    native: { kind: "run", onNotice: flags.json === true ? () => {} : say },
     signal: onInterrupt("taking the rack down"),
     onProgress: (title, share) => progress.show(title, share),
   }).finally(() => progress.clear());

@@ -19,7 +19,9 @@
 #include <sys/ioctl.h>
 #include <sys/select.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
+#include <sys/timerfd.h>
 #include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
@@ -284,6 +286,39 @@ static void refusals(void)
 	puts("refusals: done");
 }
 
+/* timerfd_create(2): periods, reads, waits with other things. */
+static void timers(void)
+{
+	int fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC), other[2];
+	struct itimerspec each = { { 0, 2000000 }, { 0, 1000000 } }, old, once = { { 0, 0 }, { 0, 500000 } };
+	struct pollfd fds[2];
+	uint64_t count;
+
+	CHECK(fd >= 0 && pipe(other) == 0);
+	CHECK(timerfd_settime(fd, 0, &each, NULL) == 0);
+	double begin = now_us();
+	CHECK(read(fd, &count, sizeof(count)) == 8 && count == 1 && (int)((now_us() - begin) / 10) == 100);
+	usleep(6500);
+	CHECK(read(fd, &count, sizeof(count)) == 8 && count == 3);
+	CHECK(timerfd_gettime(fd, &old) == 0 && old.it_interval.tv_nsec == 2000000);
+	CHECK(old.it_value.tv_nsec > 1400000 && old.it_value.tv_nsec < 1500000);
+	fds[0] = (struct pollfd){ other[0], POLLIN, 0 };
+	fds[1] = (struct pollfd){ fd, POLLIN, 0 };
+	CHECK(poll(fds, 2, 1) == 0 && poll(fds, 2, 1) == 1 && fds[1].revents == POLLIN);
+	CHECK(timerfd_settime(fd, 0, &once, &old) == 0 && old.it_interval.tv_nsec == 2000000);
+	int epoll = epoll_create1(0);
+	struct epoll_event event = { EPOLLIN, { .u32 = 7 } };
+	CHECK(epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) == 0);
+	begin = now_us();
+	CHECK(epoll_wait(epoll, &event, 1, 100) == 1 && event.data.u32 == 7);
+	CHECK((int)((now_us() - begin) / 10) == 50);
+	CHECK(read(fd, &count, 4) == -1 && errno == EINVAL);
+	CHECK(fcntl(fd, F_SETFL, O_NONBLOCK) == 0 && read(fd, &count, 8) == 8 && count == 1);
+	CHECK(read(fd, &count, 8) == -1 && errno == EAGAIN);
+	CHECK(timerfd_settime(other[0], 0, &once, NULL) == -1 && errno == EINVAL);
+	CHECK(close(fd) == 0 && timerfd_settime(fd, 0, &once, NULL) == -1 && errno == EBADF);
+}
+
 static void times(void)
 {
 	double from = now_us();
@@ -304,6 +339,9 @@ static void times(void)
 	CHECK(poll(NULL, 0, -1) == -1 && errno == EINTR && alarms == 2);
 	alarm(1);
 	CHECK(pause() == -1 && errno == EINTR && alarms == 3);
+	timers();
+	CHECK(syscall(SYS_gettid) == getpid() && gettid() == getpid());
+	CHECK(syscall(SYS_clock_gettime, CLOCK_REALTIME, &until) == 0 && until.tv_sec < 1600000000);
 	puts("times: done");
 }
 

@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define PAGE 4096
@@ -20,6 +22,53 @@ static void *function(const char *name)
 	if (!found)
 		printf("no %s\n", name);
 	return found;
+}
+
+#define CHECK(condition)                                                              \
+	do {                                                                          \
+		if (!(condition)) {                                                   \
+			printf("line %d: not %s: %s\n", __LINE__, #condition,         \
+			       strerror(errno));                                      \
+			return;                                                       \
+		}                                                                     \
+	} while (0)
+
+/* One place of a file that is mapped several times is one memory; and files are read and written. */
+static void several(void (*persist)(const void *, size_t))
+{
+	int fd = open("/scm/log", O_RDWR), prot = PROT_READ | PROT_WRITE;
+	char *one = mmap(NULL, 2 * PAGE, prot, MAP_SHARED, fd, 8 * PAGE);
+	char *room = mmap(NULL, 4 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char *two = mmap(room + PAGE, PAGE, prot, MAP_SHARED | MAP_FIXED, fd, 9 * PAGE);
+	char *copy = mmap(NULL, PAGE, prot, MAP_PRIVATE, fd, 9 * PAGE);
+	char bytes[32] = "";
+	struct stat status;
+
+	CHECK(one != MAP_FAILED && two == room + PAGE && copy != MAP_FAILED);
+	strcpy(copy, "a copy's own");
+	strcpy(one + PAGE, "by one");
+	CHECK(strcmp(two, "by one") == 0 && strcmp(copy, "a copy's own") == 0);
+	strcpy(two + 8, "by two");
+	persist(two, 16);
+	CHECK(strcmp(one + PAGE + 8, "by two") == 0);
+	CHECK(munmap(two, PAGE) == 0);
+	strcpy(one + PAGE + 16, "left");
+	persist(one + PAGE, 32);
+	CHECK(pread(fd, bytes, 32, 9 * PAGE) == 32 && memcmp(bytes, one + PAGE, 32) == 0);
+	CHECK(pwrite(fd, "written", 8, 9 * PAGE + 16) == 8 && strcmp(one + PAGE + 16, "written") == 0);
+	CHECK(stat("/scm/log", &status) == 0 && status.st_size == 1 << 20 && access("/scm/none", F_OK) < 0);
+	CHECK(ftruncate(fd, 2 << 20) < 0 && ftruncate(fd, 1 << 19) == 0 && fsync(fd) == 0);
+	CHECK(fstat(fd, &status) == 0 && status.st_size == 1 << 19);
+	if (fork() == 0) {
+		strcpy(one, "by a child");
+		persist(one, 16);
+		_exit(0);
+	}
+	wait(NULL);
+	CHECK(strcmp(one, "by a child") == 0);
+	CHECK(munmap(one, PAGE) < 0 && munmap(one, 2 * PAGE) == 0);
+	close(fd);
+	puts("several mappings");
 }
 
 int main(void)
@@ -45,8 +94,10 @@ int main(void)
 	printf("%zu B, %ld B:", length, (long)lseek(fd, 0, SEEK_END));
 	for (int i = 0; i < 8; i++)
 		printf(" [%.16s]", log + i * PAGE);
-	printf(" [%.16s]\n", other);
+	printf(" [%.16s] [%.16s] [%.16s] [%.16s]\n", other, log + 8 * PAGE, log + 9 * PAGE,
+	       log + 9 * PAGE + 16);
 
+	several(persist);
 	char page[PAGE] = "streamed";
 	strcpy(log, "persisted");
 	persist(log, 16);

@@ -4,7 +4,17 @@
  */
 import ts from "typescript";
 import { nearest, oneOf, type Problem } from "../../../../fabric/rack/plan/problem.ts";
-import { FIELDS_THERE, VALUES_THERE } from "../../../../nodes/host/calls/names_there.ts";
+import {
+  CALLS_AS_THERE,
+  CALLS_LEFT_OUT,
+  CALLS_THAT_DIFFER,
+  type CallsThere,
+  FIELDS_THERE,
+  functionsOf,
+  nameHere,
+  namesOf,
+  VALUES_THERE,
+} from "../../../../nodes/host/calls/names_there.ts";
 import { fromFileUrl, projectFile } from "../../../base/paths.ts";
 import type { Compiled } from "./compiler.ts";
 import { isGenerator, membersOf } from "./unused_steps.ts";
@@ -162,17 +172,18 @@ function unknownField({ compiled: { checker }, node }: Place): Words | undefined
   const fields = type.getProperties().map((field) => field.name);
   return {
     found: `${word}, which ${name} has not`,
-    expected: fieldFor(name, word) ?? oneOf(fields, camelCased(word)),
+    expected: fieldFor(name, word) ?? oneOf(fields, nameHere(word)),
   };
 }
 
 /** rdma-core's name: `sges` of SendRequest for `sg_list` and `sgList`. */
 function fieldFor(type: string, word: string): string | undefined {
-  const plain = (name: string) => name.replaceAll("_", "").toLowerCase();
-  return FIELDS_THERE.find(([of, , ...there]) =>
-    of === type && there.some((name) => plain(name) === plain(word))
-  )?.[1];
+  return FIELDS_THERE.find(({ type: of, there }) =>
+    of === type && there.some((name) => plain(name.split(".").at(-1)!) === plain(word))
+  )?.field;
 }
+
+const plain = (name: string) => name.replaceAll("_", "").toLowerCase();
 
 function nameOf({ aliasSymbol, symbol }: ts.Type): string | undefined {
   const name = aliasSymbol?.name ?? symbol?.name;
@@ -185,17 +196,22 @@ function unknownVerb({ compiled, node }: Place): Words | undefined {
     return undefined;
   }
   const known = type.getProperties().map(({ name }) => name), word = node.getText();
-  const name = camelCased(word), meant = known.includes(name) ? name : nearest(name, known);
-  return {
-    found: `${word}, which device.verbs has not`,
-    expected: meant ?? "a call of scripts/scenarios/FROM_LIBIBVERBS.md",
-  };
+  const found = `${word}, which device.verbs has not`;
+  const aCall = "a call of scripts/scenarios/FROM_LIBIBVERBS.md";
+  const leftOut = callsOf(CALLS_LEFT_OUT, word);
+  if (leftOut !== undefined) return { found: `${found}: ${leftOut.note}`, expected: aCall };
+  const name = nameHere(word);
+  if (known.includes(name)) return { found, expected: name };
+  const there = callsOf(CALLS_AS_THERE, word) ?? callsOf(CALLS_THAT_DIFFER, word);
+  const meant = there && functionsOf(there).join(" or ");
+  return { found, expected: meant ?? nearest(name, known) ?? aCall };
 }
 
-/** `ibv_post_send`, `ibvPostSend` → `postSend`. */
-function camelCased(name: string): string {
-  const camel = name.replace(/_+([a-zA-Z0-9])/g, (_, letter: string) => letter.toUpperCase());
-  return camel.replace(/^ibv([A-Z])/, (_, letter: string) => letter.toLowerCase());
+/** The row of `ibv_post_send`, written so, `ibvPostSend` or `postSend`. */
+function callsOf(table: Readonly<Record<string, readonly CallsThere[]>>, word: string) {
+  return Object.values(table).flat().find((calls) =>
+    namesOf(calls).some((name) => plain(nameHere(name)) === plain(nameHere(word)))
+  );
 }
 
 const ASK_FIRST: Readonly<Record<string, string>> = {
@@ -306,7 +322,7 @@ function missingField(place: Place): Words | undefined {
     !(flags & ts.SymbolFlags.Optional) && !given.includes(name)
   )?.name;
   if (field === undefined) return undefined;
-  const meant = given.find((name) => camelCased(name) === field) ?? nearest(field, given);
+  const meant = given.find((name) => nameHere(name) === field) ?? nearest(field, given);
   return meant === undefined
     ? undefined
     : { found: `an object that lacks ${field} and has ${meant}`, expected: field };
@@ -351,7 +367,7 @@ function aliased(symbol: ts.Symbol | undefined, checker: ts.TypeChecker): ts.Sym
 /** `device.verbs.postSend` for `ibv_post_send`. */
 function verbNamed(word: string, { checker, program }: Place["compiled"]): string | undefined {
   const verbs = doorOf(program, checker).find(({ name }) => name === "Verbs");
-  const name = camelCased(word);
+  const name = nameHere(word);
   const known = verbs && checker.getDeclaredTypeOfSymbol(verbs).getProperty(name);
   return known && `device.verbs.${name}`;
 }

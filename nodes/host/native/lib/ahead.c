@@ -6,6 +6,10 @@
  * other request, first lets the used time pass at the host. System calls would answer EFAULT for
  * protected pages: they are trapped as well (Syscall User Dispatch, Linux 5.11), and wait likewise.
  *
+ * Likewise where the card only reads that memory, as it does for each packet that the program sends: the
+ * bytes that it finds are those of that instant as long as the thread does not store. Then polls of
+ * empty queues need no request either.
+ *
  * On a core with other threads each read would be one's turn to give way: there it does not run ahead.
  *
  * What the host sees are fewer requests, with the same times. Where the kernel or the program's memory
@@ -40,6 +44,8 @@ static struct region {
 } regions[REGIONS];
 static bool possible, checked; /* `checked`: all regions are in pages that are rw- */
 static unsigned patience = PATIENCE, clock_requests, reads, uncounted;
+static unsigned look_patience = 1, look_requests; /* the same of polls and clock reads */
+static bool is_look;                              /* the stretch is one of these */
 static bool is_ahead;
 static volatile uint8_t selector; /* of the kernel: 0 lets system calls pass */
 
@@ -70,7 +76,7 @@ void ahead_remove_region(const void *owner)
 /* The process's mappings, as /proc/self/maps has them; without malloc, which a handler may not call. */
 static const char *mappings(void)
 {
-	static char text[1 << 17];
+	static char text[1 << 20];
 	size_t length = 0;
 	ssize_t count = 0;
 	int fd = syscall(SYS_openat, AT_FDCWD, "/proc/self/maps", O_RDONLY | O_CLOEXEC);
@@ -82,6 +88,28 @@ static const char *mappings(void)
 		syscall(SYS_close, fd);
 	text[length] = 0;
 	return text;
+}
+
+bool range_allows(uint64_t from, uint64_t to, bool writes)
+{
+	uint64_t at = from & -PAGE;
+
+	ahead_end();
+	for (const char *line = mappings(), *end; at < to && *line; line = end + 1) {
+		char *rest;
+		uint64_t begin = strtoul(line, &rest, 16), until = strtoul(rest + 1, &rest, 16);
+		/* A page that a program may store into is read-only until it does. */
+		bool writable = rest[2] == 'w' || scm_mapped_until(at);
+		if (begin <= at && at < until) {
+			if (rest[1] != 'r' || (writes && !writable))
+				return false;
+			at = until;
+		}
+		end = strchr(line, '\n');
+		if (!end)
+			break;
+	}
+	return at >= to;
 }
 
 /* Whether all pages of a region are readable and writable and nothing else: so are they restored. */
@@ -118,7 +146,7 @@ static bool begin(void)
 	uint64_t stack = (uint64_t)__builtin_frame_address(0);
 	const char *maps = checked ? NULL : mappings();
 
-	if (uncounted || !__libc_single_threaded)
+	if (uncounted || !__libc_single_threaded || native.has_relatives)
 		return false;
 	for (int i = 0; i < REGIONS; i++) {
 		struct region *region = &regions[i];
@@ -147,6 +175,8 @@ void ahead_end(void)
 		return;
 	selector = 0;
 	is_ahead = false;
+	if (is_look)
+		look_patience = 1;
 	if (!protect(PROT_READ | PROT_WRITE))
 		native_fail("a region's memory cannot be unprotected: %s", strerror(errno));
 }
@@ -154,7 +184,9 @@ void ahead_end(void)
 void ahead_note_request(int request)
 {
 	ahead_end();
+	bool look = request == REQUEST_clock || request == REQUEST_poll_cq;
 	clock_requests = request == REQUEST_clock ? clock_requests + 1 : 0;
+	look_requests = look ? look_requests + 1 : 0;
 }
 
 bool ahead_may_read_clock(void)
@@ -163,19 +195,31 @@ bool ahead_may_read_clock(void)
 		reads++;
 		return native.used_ps < MOST_PS;
 	}
+	is_look = false;
 	return possible && native.alone && clock_requests >= patience && begin();
+}
+
+bool ahead_may_look(void)
+{
+	if (is_ahead)
+		return true;
+	is_look = true;
+	return possible && native.alone && look_requests >= look_patience && begin();
 }
 
 /* The thread is about to see what may have changed: the host catches up with it. */
 static void catch_up(void)
 {
+	unsigned longer = look_patience < PATIENCE_MOST ? 2 * look_patience : look_patience;
 	if (reads >= SHORT_READS)
 		patience = PATIENCE;
-	else if (patience < PATIENCE_MOST)
+	else if (!is_look && patience < PATIENCE_MOST)
 		patience *= 2;
 	request_begin(REQUEST_clock, ARG_clock_WORDS);
 	request_send();
-	clock_requests = 0;
+	clock_requests = look_requests = 0;
+	if (is_look)
+		look_patience = longer;
 }
 
 bool ahead_took_fault(const siginfo_t *info)
@@ -234,6 +278,41 @@ void ahead_start(void)
 		return;
 	possible = prctl(PR_SET_SYSCALL_USER_DISPATCH, PR_SYS_DISPATCH_ON, kernel.restorer, 16,
 			 &selector) == 0;
+}
+
+/* A child has no regions of its parent's, and never runs ahead: its relatives may store. */
+void ahead_begin_child(void)
+{
+	memset(regions, 0, sizeof(regions));
+	uncounted = 0;
+	possible = false;
+}
+
+bool mapping_object(const volatile void *address, uint64_t *object, uint64_t *offset)
+{
+	uint64_t at = (uint64_t)address;
+
+	for (const char *line = mappings(); *line; line++) {
+		char *rest;
+		uint64_t from = strtoull(line, &rest, 16), to = strtoull(rest + 1, &rest, 16);
+		if (from <= at && at < to) {
+			bool is_shared = rest[4] == 's';
+			uint64_t begin = strtoull(rest + 6, &rest, 16);
+			uint64_t major = strtoull(rest + 1, &rest, 16);
+			uint64_t minor = strtoull(rest + 1, &rest, 16);
+			uint64_t inode = strtoull(rest + 1, &rest, 10);
+			if (!is_shared)
+				return false;
+			/* A segment's inode is its number, which may be 0. */
+			*object = (major << 52) ^ (minor << 40) ^ inode;
+			*offset = at - from + begin;
+			return true;
+		}
+		line = strchr(line, '\n');
+		if (!line)
+			break;
+	}
+	return false;
 }
 
 void ahead_stop(void)

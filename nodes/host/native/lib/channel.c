@@ -44,7 +44,7 @@ struct buffer {
 };
 static struct buffer out, in;
 static size_t message; /* bytes of the message at the begin of `in` */
-static int requests_fd = -1, replies_fd = -1;
+int requests_fd = -1, replies_fd = -1, folder_fd = -1;
 static uint64_t output_bytes[2];
 
 static void buffer_need(struct buffer *buffer, size_t room)
@@ -144,8 +144,8 @@ static bool copy_own_memory(uint64_t address, void *bytes, size_t length, bool t
 {
 	struct iovec here = { bytes, length }, there = { (void *)address, length };
 	pid_t self = syscall(SYS_getpid);
-	ssize_t done = to_memory ? process_vm_writev(self, &here, 1, &there, 1, 0)
-				 : process_vm_readv(self, &here, 1, &there, 1, 0);
+	ssize_t done = syscall(to_memory ? SYS_process_vm_writev : SYS_process_vm_readv, self, &here,
+			       1, &there, 1, 0);
 
 	if (done < 0 && errno != EFAULT)
 		native_fail("the card cannot access the program's memory: %s", strerror(errno));
@@ -242,22 +242,22 @@ static struct thread *read_reply(void)
 }
 
 /* The thread runs on: what its reply says of time holds. */
-static void take_turn(bool polls)
+static void take_turn(void)
 {
 	const uint64_t *reply = (uint64_t *)this_thread->reply;
 
-	if (!polls || reply[REPLY_nowPs] >= native.lease_ps)
-		native.epoch++;
 	native.now_ps = reply[REPLY_nowPs];
 	native.lease_ps = native.lease ? reply[REPLY_leasePs] : 0;
+	native.unwritten_ps = native.lease && native.local_polls ? reply[REPLY_unwrittenPs] : 0;
 	native.alone = reply[REPLY_alone];
+	native.ask = reply[REPLY_ask];
 	native.used_ps = 0;
 	turns++;
 	in_request = false;
 	spin_wake();
 }
 
-static bool write_request(void)
+static void write_request(void)
 {
 	uint64_t *head = (uint64_t *)out.at;
 	bool polls = head[HEAD_request] == REQUEST_poll_cq || head[HEAD_request] == REQUEST_clock;
@@ -271,7 +271,6 @@ static bool write_request(void)
 	head[HEAD_stdout] = output_bytes[0];
 	head[HEAD_stderr] = output_bytes[1];
 	write_whole(out.at, out.length);
-	return polls;
 }
 
 int request_send(void)
@@ -281,14 +280,14 @@ int request_send(void)
 		return ENODEV;
 	}
 	int saved = errno;
-	bool polls = write_request();
+	write_request();
 	/* The thread that has asked last reads: the host answers one at a time, and that one runs. */
 	struct thread *next = read_reply();
 	if (next != this_thread) {
 		thread_hand_over(next);
 		thread_await_turn();
 	}
-	take_turn(polls);
+	take_turn();
 	errno = saved;
 	int error = ((uint64_t *)this_thread->reply)[REPLY_error];
 	thread_answered(error);
@@ -303,13 +302,13 @@ bool request_send_last(void)
 		thread_hand_over(next);
 		return false;
 	}
-	take_turn(false);
+	take_turn();
 	return true;
 }
 
 void request_begun(void)
 {
-	take_turn(false);
+	take_turn();
 }
 
 const uint64_t *answer(void)
@@ -324,7 +323,7 @@ size_t answer_bytes(void)
 
 bool is_own_descriptor(int fd)
 {
-	return native.active && (fd == requests_fd || fd == replies_fd);
+	return native.active && (fd == requests_fd || fd == replies_fd || fd == folder_fd);
 }
 
 void *libc_function(const char *name)
@@ -335,13 +334,13 @@ void *libc_function(const char *name)
 	return function;
 }
 
-static struct descriptor descriptors[4096];
+static struct descriptor descriptors[DESCRIPTORS_MOST];
 
 int descriptor_open(int kind, uint64_t handle)
 {
 	int fd = eventfd(0, EFD_CLOEXEC);
 
-	if (fd >= (int)(sizeof(descriptors) / sizeof(descriptors[0]))) {
+	if (fd >= DESCRIPTORS_MOST) {
 		syscall(SYS_close, fd);
 		errno = EMFILE;
 		return -1;
@@ -353,14 +352,14 @@ int descriptor_open(int kind, uint64_t handle)
 
 struct descriptor *descriptor_of(int fd)
 {
-	if (fd < 0 || fd >= (int)(sizeof(descriptors) / sizeof(descriptors[0])))
+	if (fd < 0 || fd >= DESCRIPTORS_MOST)
 		return NULL;
 	return descriptors[fd].open ? &descriptors[fd] : NULL;
 }
 
 bool descriptor_copy(int fd, int to)
 {
-	if (to >= (int)(sizeof(descriptors) / sizeof(descriptors[0])))
+	if (to >= DESCRIPTORS_MOST)
 		return false;
 	descriptors[to] = descriptors[fd];
 	return true;
@@ -430,11 +429,29 @@ static void say_exit(int code, void *unused)
 	native.active = false;
 }
 
-/* The child of a fork is no program of the rack: two processes cannot share one place in time. */
+void channel_begin_child(int requests, int replies)
+{
+	syscall(SYS_close, requests_fd);
+	syscall(SYS_close, replies_fd);
+	requests_fd = requests;
+	replies_fd = replies;
+	/* Its parent's last reply was all of it. */
+	in.length = message = 0;
+	/* Its own first one is for its only thread. */
+	read_reply();
+	take_turn();
+}
+
+/*
+ * The child of fork(2) is a process of the rack, if it was made by the program's own call; by others
+ * (forkpty) it is none, as two processes cannot share one place in time.
+ */
 static void be_child(void)
 {
 	if (!native.active)
 		return;
+	if (forking_pipes[0] >= 0)
+		return be_process();
 	native.active = false;
 	native.forked = true;
 	/* In no sandbox it would outlive the program, and the rack. */
@@ -446,26 +463,47 @@ static void be_child(void)
 	syscall(SYS_close, replies_fd);
 }
 
-/* Equal runs need equal addresses: they stand in rkeys' neighbours, hash tables and output. */
-static void fix_addresses(char **argv)
+/*
+ * Equal runs need equal addresses: they stand in rkeys' neighbours, hash tables and output. And the
+ * program's name is as it was typed, which no shell and no env(1) gives it.
+ */
+static void begin_anew(char **argv)
 {
 	int persona = personality(0xffffffff);
+	char *name = getenv("RACKMESH_NAME");
+	bool has_name = !name || strcmp(argv[0], name) == 0;
 
-	if (persona < 0 || (persona & ADDR_NO_RANDOMIZE))
+	if (has_name && (persona < 0 || (persona & ADDR_NO_RANDOMIZE)))
 		return;
-	if (personality(persona | ADDR_NO_RANDOMIZE) >= 0)
-		execve("/proc/self/exe", argv, environ);
+	if (name)
+		argv[0] = name;
+	if (persona >= 0 && personality(persona | ADDR_NO_RANDOMIZE) < 0)
+		native_fail("this machine would give it other addresses in each run: "
+			    "expected the right to personality(ADDR_NO_RANDOMIZE), which a container's seccomp profile may refuse (%s)",
+			    strerror(errno));
+	execve("/proc/self/exe", argv, environ);
+	native_fail("cannot start again with fixed addresses: %s", strerror(errno));
 }
 
-__attribute__((constructor)) static void start(int argc, char **argv)
+/*
+ * The first of all constructors (the linker's initfirst): those of the program's libraries read clocks,
+ * its number, and the host's name. libc's own, which sets `environ`, comes later.
+ */
+__attribute__((constructor)) static void start(int argc, char **argv, char **envp)
 {
+	(void)argc;
+	environ = envp;
 	const char *fds = getenv("RACKMESH_NATIVE");
 	const char *lease = getenv("RACKMESH_LEASE");
 
-	(void)argc;
 	if (!fds || sscanf(fds, "%d,%d", &requests_fd, &replies_fd) != 2)
 		return;
-	fix_addresses(argv);
+	if (!getenv("RACKMESH_INSTRUMENTED"))
+		begin_anew(argv);
+	unsetenv("RACKMESH_NAME");
+	/* The program's name, which was "exe" since then. */
+	const char *slash = strrchr(argv[0], '/');
+	prctl(PR_SET_NAME, slash ? slash + 1 : argv[0]);
 	/* Out of the way of the program's own descriptors, which begin at 3 as everywhere. */
 	int high[2] = { syscall(SYS_fcntl, requests_fd, F_DUPFD_CLOEXEC, 900),
 			syscall(SYS_fcntl, replies_fd, F_DUPFD_CLOEXEC, 900) };
@@ -475,6 +513,11 @@ __attribute__((constructor)) static void start(int argc, char **argv)
 	syscall(SYS_close, replies_fd);
 	requests_fd = high[0];
 	replies_fd = high[1];
+	int here = syscall(SYS_openat, AT_FDCWD, ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (here >= 0) {
+		folder_fd = syscall(SYS_fcntl, here, F_DUPFD_CLOEXEC, 900);
+		syscall(SYS_close, here);
+	}
 	native.lease = !lease || strncmp(lease, "off", 3) != 0;
 	native.local_polls = !lease || strncmp(lease, "clock", 5) != 0;
 	bool instrumented = getenv("RACKMESH_INSTRUMENTED") != NULL;
@@ -486,6 +529,7 @@ __attribute__((constructor)) static void start(int argc, char **argv)
 	buffer_need(&out, 1);
 	buffer_need(&in, 1);
 	threads_start();
+	files_start();
 	native.active = true;
 	say_hello();
 	on_exit(say_exit, NULL);

@@ -32,8 +32,11 @@ bool use_locally(uint64_t ps)
 {
 	raise_alarm_if_due();
 	turns++;
+	uint64_t end_ps = native.now_ps + native.used_ps + ps;
 	/* The host learns of stores by the next request, whatever it is: so it is not put off. */
-	if (scm_has_stores || native.now_ps + native.used_ps + ps >= native.lease_ps)
+	if (scm_has_stores)
+		return false;
+	if (end_ps >= native.lease_ps && !(end_ps < native.unwritten_ps && ahead_may_look()))
 		return false;
 	native.used_ps += ps;
 	return true;
@@ -139,6 +142,7 @@ EXPORT clock_t clock(void)
 
 /* The alarm: one timer of the process, by alarm(2) or by setitimer(2) of ITIMER_REAL. */
 static uint64_t alarm_interval_ps;
+static uint64_t random_state;
 
 void raise_alarm_if_due(void)
 {
@@ -267,6 +271,14 @@ EXPORT sighandler_t signal(int number, sighandler_t handler)
 	return old.sa_handler;
 }
 
+/* A child has no timer of its parent's, and other random bytes. */
+void clock_begin_child(void)
+{
+	native.alarm_ps = NEVER;
+	alarm_interval_ps = 0;
+	random_state = 0;
+}
+
 static bool counter_traps;
 
 static void trap_counter(bool trap)
@@ -303,12 +315,17 @@ void clock_stop(void)
 	})
 
 /*
- * In the program's own process, not in the child of a vfork: what comes after has neither this library
- * nor a place in the rack's time.
+ * In the program's own process, not in a child's: what comes after has neither this library nor a place
+ * in the rack's time.
  */
 static void refuse_exec(const char *path)
 {
-	if (native.active && native.real_pid == (uint64_t)syscall(SYS_getpid))
+	if (!native.active || native.real_pid != (uint64_t)syscall(SYS_getpid))
+		return;
+	if (native.is_child)
+		/* In no sandbox it would outlive the program, and the rack. */
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+	else
 		native_fail("the program starts %s in its place (exec): expected a child's", path);
 }
 
@@ -425,34 +442,16 @@ EXPORT FILE *popen(const char *command, const char *type)
 	return UNTRAPPED(LIBC(popen)(command, type));
 }
 
-EXPORT pid_t getpid(void)
-{
-	return native.active ? (pid_t)native.pid : syscall(SYS_getpid);
-}
-
-EXPORT pid_t getppid(void)
-{
-	return native.active ? 1 : syscall(SYS_getppid);
-}
-
-EXPORT int kill(pid_t pid, int signal)
-{
-	bool own = native.active && pid == (pid_t)native.pid;
-	return LIBC(kill)(own ? syscall(SYS_getpid) : pid, signal);
-}
-
 /* Random bytes: splitmix64 of the host's name and the process's number, so each run has the same. */
 static void fill_randomly(void *bytes, size_t length)
 {
-	static uint64_t state;
-
-	if (state == 0) {
-		state = native.pid;
+	if (random_state == 0) {
+		random_state = native.pid;
 		for (const char *c = native.host; *c; c++)
-			state = (state ^ (uint8_t)*c) * 0x100000001b3ull;
+			random_state = (random_state ^ (uint8_t)*c) * 0x100000001b3ull;
 	}
 	for (size_t i = 0; i < length; i++) {
-		uint64_t z = state += 0x9e3779b97f4a7c15ull;
+		uint64_t z = random_state += 0x9e3779b97f4a7c15ull;
 		z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
 		z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
 		((uint8_t *)bytes)[i] = (z ^ (z >> 31)) & 0xff;
@@ -475,42 +474,32 @@ EXPORT int getentropy(void *bytes, size_t length)
 	return 0;
 }
 
-/*
- * The contents of a file that this library has in the file's place: what the CPU says of itself
- * (programs take the counter's rate from it), and a stretch of random bytes. 0: the file is the
- * machine's.
- */
-static size_t file_contents(const char *path, char *bytes, size_t room)
-{
-	if (!native.active)
-		return 0;
-	if (strcmp(path, "/dev/urandom") == 0 || strcmp(path, "/dev/random") == 0) {
-		fill_randomly(bytes, room);
-		return room;
-	}
-	if (strcmp(path, "/proc/cpuinfo") != 0)
-		return 0;
-	return snprintf(bytes, room,
-			"processor\t: 0\nvendor_id\t: GenuineIntel\nmodel name\t: Rackmesh\n"
-			"cpu MHz\t\t: %lu.000\nphysical id\t: 0\nsiblings\t: 1\ncore id\t\t: 0\n"
-			"cpu cores\t: 1\nflags\t\t: fpu tsc constant_tsc nonstop_tsc rdtscp\n\n",
-			native.ticks_per_us);
-}
-
-/* A descriptor of such a file, or -1. */
-static int open_virtual(const char *path)
+/* A descriptor of a stretch of random bytes, or -1. */
+static int open_random(const char *path)
 {
 	char bytes[1 << 14];
-	size_t length = file_contents(path, bytes, sizeof(bytes));
 
-	if (length == 0)
+	if (!native.active || (strcmp(path, "/dev/urandom") != 0 && strcmp(path, "/dev/random") != 0))
 		return -1;
+	fill_randomly(bytes, sizeof(bytes));
 	int fd = memfd_create("rackmesh", MFD_CLOEXEC);
-	if (fd >= 0 && pwrite(fd, bytes, length, 0) < 0) {
+	if (fd >= 0 && pwrite(fd, bytes, sizeof(bytes), 0) < 0) {
 		syscall(SYS_close, fd);
 		return -1;
 	}
 	return fd;
+}
+
+/* A file in place of the machine's: to be read, and no device of the kernel. */
+static bool may_open(const char *path, int flags)
+{
+	if (strncmp(path, "/dev/infiniband/uverbs", strlen("/dev/infiniband/uverbs")) == 0) {
+		complain("%s is refused: its commands are the kernel's, expected libibverbs", path);
+		errno = ENXIO;
+		return false;
+	}
+	errno = EACCES;
+	return (flags & O_ACCMODE) == O_RDONLY && !(flags & O_TRUNC);
 }
 
 static int open_file(int folder, const char *path, int flags, mode_t mode)
@@ -520,8 +509,14 @@ static int open_file(int folder, const char *path, int flags, mode_t mode)
 	int fd = scm_open_file(path, flags);
 	if (fd != -2)
 		return fd;
-	fd = open_virtual(path);
-	return fd >= 0 ? fd : LIBC(openat)(folder, path, flags, mode);
+	fd = open_random(path);
+	if (fd >= 0)
+		return fd;
+	struct path_room room;
+	const char *found = found_path(path, &room);
+	if (is_own_file(found) && !may_open(path, flags))
+		return -1;
+	return LIBC(openat)(folder, found, flags, mode);
 }
 
 /* The mode is there only with these flags; a register that nobody set is read else, and unused. */
@@ -545,10 +540,35 @@ EXPORT int openat(int folder, const char *path, int flags, ...)
 	return open_file(folder, path, flags, MODE_ARGUMENT);
 }
 
+/* Of fopen's mode. */
+static int flags_of(const char *mode)
+{
+	int flags = strchr(mode, '+') ? O_RDWR : *mode == 'r' ? O_RDONLY : O_WRONLY;
+
+	return flags | (*mode == 'w' ? O_TRUNC : 0);
+}
+
 EXPORT FILE *fopen(const char *restrict path, const char *restrict mode)
 {
-	int fd = open_virtual(path);
-	return fd >= 0 ? fdopen(fd, mode) : LIBC(fopen)(path, mode);
+	struct path_room room;
+	int fd = open_random(path);
+
+	if (fd >= 0)
+		return fdopen(fd, mode);
+	const char *found = found_path(path, &room);
+	return !is_own_file(found) || may_open(path, flags_of(mode)) ? LIBC(fopen)(found, mode) : NULL;
+}
+
+EXPORT FILE *freopen(const char *restrict path, const char *restrict mode, FILE *restrict stream)
+{
+	struct path_room room;
+	const char *found = found_path(path, &room);
+
+	if (is_own_file(found) && !may_open(path, flags_of(mode))) {
+		fclose(stream);
+		return NULL;
+	}
+	return LIBC(freopen)(found, mode, stream);
 }
 
 /* The same on x86-64; _FORTIFY_SOURCE's are called where the flags ask for no mode. */
@@ -556,6 +576,8 @@ EXPORT int open64(const char *path, int flags, ...) __attribute__((alias("open")
 EXPORT int openat64(int folder, const char *path, int flags, ...) __attribute__((alias("openat")));
 EXPORT FILE *fopen64(const char *restrict path, const char *restrict mode)
 	__attribute__((alias("fopen")));
+EXPORT FILE *freopen64(const char *restrict path, const char *restrict mode, FILE *restrict stream)
+	__attribute__((alias("freopen")));
 
 EXPORT int __open_2(const char *path, int flags)
 {

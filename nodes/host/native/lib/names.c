@@ -3,8 +3,12 @@
 #include "net.h"
 
 #include <arpa/inet.h>
+#include <endian.h>
 #include <ifaddrs.h>
+#include <linux/ethtool.h>
+#include <linux/sockios.h>
 #include <net/if.h>
+#include <net/if_arp.h>
 #include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,11 +16,87 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-/* The rack's network is 10.0.0.0/16 (fabric/rack/assembly/network.ts). */
-#define NETMASK 0xffff0000u
-/* The interface of the host's first port. */
-#define INTERFACE "eth0"
-enum { INDEX_LO = 1, INDEX_INTERFACE = 2 };
+/* Interfaces: the loopback, and one of each device, of which the first carries TCP. */
+
+/* Of a lane, by the code of active_speed's bit: SDR to NDR. */
+static const unsigned lane_mbps[] = { 2500, 5000, 10000, 10000, 14000, 25000, 50000, 100000 };
+
+static unsigned port_mbps(const struct ibv_port_attr *attr)
+{
+	unsigned lanes = attr->active_width == 1  ? 1 :
+			 attr->active_width == 2  ? 4 :
+			 attr->active_width == 4  ? 8 :
+			 attr->active_width == 8  ? 12 :
+						    2;
+	int bit = __builtin_ffs(attr->active_speed) - 1;
+
+	return bit < 0 || bit >= (int)(sizeof(lane_mbps) / sizeof(lane_mbps[0])) ?
+		       0 :
+		       lanes * lane_mbps[bit];
+}
+
+/* What a card has to carry: the packets' headers, and Ethernet's own at least. */
+static int mtu_of(const struct ibv_port_attr *attr)
+{
+	int mtu = (128 << attr->active_mtu) + 104;
+
+	return mtu < 1500 ? 1500 : mtu;
+}
+
+static void look_at_device(unsigned place, struct interface *made)
+{
+	struct ibv_device **list = ibv_get_device_list(NULL);
+	struct ibv_context *context = ibv_open_device(list[place]);
+	uint64_t guid = be64toh(ibv_get_device_guid(list[place]));
+	struct ibv_port_attr attr;
+
+	for (int i = 0; i < 6; i++)
+		made->mac[i] = guid >> 8 * (5 - i);
+	made->mtu = 1500;
+	if (context && ibv_query_port(context, 1, &attr) == 0) {
+		made->mbps = port_mbps(&attr);
+		made->mtu = mtu_of(&attr);
+	}
+	if (context)
+		ibv_close_device(context);
+	ibv_free_device_list(list);
+}
+
+const struct interface *interface_of(int place)
+{
+	static struct interface known[1 + sizeof(native.device) / sizeof(native.device[0])];
+	struct interface *at = &known[place + 1];
+
+	if (at->index)
+		return at;
+	at->index = place + 2;
+	if (place < 0) {
+		strcpy(at->name, "lo");
+		at->type = ARPHRD_LOOPBACK;
+		at->mtu = 65536;
+		at->flags = IFF_UP | IFF_RUNNING | IFF_LOOPBACK;
+		at->address = INADDR_LOOPBACK;
+		at->netmask = 0xff000000u;
+		return at;
+	}
+	snprintf(at->name, sizeof(at->name), "eth%d", place);
+	at->type = ARPHRD_ETHER;
+	at->flags = IFF_UP | IFF_RUNNING | IFF_BROADCAST | IFF_MULTICAST;
+	if (place == 0) {
+		at->address = native.address;
+		at->netmask = NETMASK;
+	}
+	look_at_device(place, at);
+	return at;
+}
+
+static const struct interface *interface_by_name(const char *name)
+{
+	for (int i = -1; i < (int)native.devices; i++)
+		if (strncmp(interface_of(i)->name, name, IF_NAMESIZE) == 0)
+			return interface_of(i);
+	return NULL;
+}
 
 bool parse_address(const struct sockaddr *given, socklen_t length, uint32_t *address, uint16_t *port)
 {
@@ -70,10 +150,12 @@ void show_address(int family, uint32_t address, uint16_t port, struct sockaddr *
 {
 	struct sockaddr_in6 filled;
 
-	if (!shown || !length)
+	if (!length)
 		return;
+	/* The whole length is said also where there is no room: so programs ask for it. */
 	socklen_t whole = fill_address(family, address, port, &filled);
-	memcpy(shown, &filled, *length < whole ? *length : whole);
+	if (shown)
+		memcpy(shown, &filled, *length < whole ? *length : whole);
 	*length = whole;
 }
 
@@ -243,8 +325,8 @@ EXPORT struct hostent *gethostbyname(const char *name)
 	return native.active ? gethostbyname2(name, AF_INET) : LIBC(gethostbyname)(name);
 }
 
-/* Two interfaces: the loopback, and that of the host's first port. */
-struct interface {
+/* Those that have an address. */
+struct shown_interface {
 	struct ifaddrs info;
 	struct sockaddr_in6 address, netmask, broadcast;
 };
@@ -253,27 +335,19 @@ EXPORT int getifaddrs(struct ifaddrs **result)
 {
 	if (!native.active)
 		return LIBC(getifaddrs)(result);
-	static char lo[] = "lo", eth[] = INTERFACE;
-	struct {
-		char *name;
-		uint32_t address, netmask;
-		unsigned flags;
-	} rows[] = {
-		{ lo, INADDR_LOOPBACK, 0xff000000u, IFF_UP | IFF_RUNNING | IFF_LOOPBACK },
-		{ eth, native.address, NETMASK,
-		  IFF_UP | IFF_RUNNING | IFF_BROADCAST | IFF_MULTICAST },
-	};
-	struct interface *made = calloc(2, sizeof(*made));
+	struct shown_interface *made = calloc(2, sizeof(*made));
 	if (!made)
 		return fail(ENOMEM);
 	for (int i = 0; i < 2; i++) {
-		fill_address(AF_INET, rows[i].address, 0, &made[i].address);
-		fill_address(AF_INET, rows[i].netmask, 0, &made[i].netmask);
-		fill_address(AF_INET, rows[i].address | ~rows[i].netmask, 0, &made[i].broadcast);
+		const struct interface *interface = interface_of(i - 1);
+		fill_address(AF_INET, interface->address, 0, &made[i].address);
+		fill_address(AF_INET, interface->netmask, 0, &made[i].netmask);
+		fill_address(AF_INET, interface->address | ~interface->netmask, 0,
+			     &made[i].broadcast);
 		made[i].info = (struct ifaddrs){
 			.ifa_next = i == 0 ? &made[1].info : NULL,
-			.ifa_name = rows[i].name,
-			.ifa_flags = rows[i].flags,
+			.ifa_name = (char *)interface->name,
+			.ifa_flags = interface->flags,
 			.ifa_addr = (struct sockaddr *)&made[i].address,
 			.ifa_netmask = (struct sockaddr *)&made[i].netmask,
 			.ifa_broadaddr = i == 1 ? (struct sockaddr *)&made[i].broadcast : NULL,
@@ -295,22 +369,130 @@ EXPORT unsigned if_nametoindex(const char *name)
 {
 	if (!native.active)
 		return LIBC(if_nametoindex)(name);
-	if (strcmp(name, "lo") == 0)
-		return INDEX_LO;
-	if (strcmp(name, INTERFACE) == 0)
-		return INDEX_INTERFACE;
-	errno = ENODEV;
-	return 0;
+	const struct interface *interface = interface_by_name(name);
+	if (!interface)
+		errno = ENODEV;
+	return interface ? interface->index : 0;
 }
 
 EXPORT char *if_indextoname(unsigned index, char name[IF_NAMESIZE])
 {
 	if (!native.active)
 		return LIBC(if_indextoname)(index, name);
-	if (index == INDEX_LO || index == INDEX_INTERFACE)
-		return strcpy(name, index == INDEX_LO ? "lo" : INTERFACE);
+	if (index >= 1 && index <= native.devices + 1)
+		return strcpy(name, interface_of(index - 2)->name);
 	errno = ENXIO;
 	return NULL;
+}
+
+EXPORT struct if_nameindex *if_nameindex(void)
+{
+	if (!native.active)
+		return LIBC(if_nameindex)();
+	struct if_nameindex *list = calloc(native.devices + 2, sizeof(*list));
+	for (unsigned i = 0; list && i <= native.devices; i++)
+		list[i] = (struct if_nameindex){ i + 1, (char *)interface_of(i - 1)->name };
+	return list;
+}
+
+EXPORT void if_freenameindex(struct if_nameindex *list)
+{
+	if (native.active)
+		free(list);
+	else
+		LIBC(if_freenameindex)(list);
+}
+
+/* netdevice(7)'s and ethtool's questions; what would change an interface is refused. */
+
+static int ask_ethtool(const struct interface *interface, void *data)
+{
+	uint32_t command = *(uint32_t *)data;
+
+	if (command == ETHTOOL_GLINK) {
+		((struct ethtool_value *)data)->data = 1;
+		return 0;
+	}
+	if (command == ETHTOOL_GDRVINFO) {
+		struct ethtool_drvinfo *info = data;
+		snprintf(info->driver, sizeof(info->driver), "rackmesh");
+		return 0;
+	}
+	if (command != ETHTOOL_GSET || !interface->mbps)
+		return fail(EOPNOTSUPP);
+	struct ethtool_cmd *settings = data;
+	memset(settings, 0, sizeof(*settings));
+	settings->cmd = command;
+	ethtool_cmd_speed_set(settings, interface->mbps);
+	settings->duplex = DUPLEX_FULL;
+	return 0;
+}
+
+static int list_interfaces(struct ifconf *list)
+{
+	int room = list->ifc_len / (int)sizeof(struct ifreq);
+
+	list->ifc_len = 2 * sizeof(struct ifreq);
+	if (!list->ifc_req)
+		return 0;
+	for (int i = 0; i < 2 && i < room; i++) {
+		const struct interface *interface = interface_of(i - 1);
+		socklen_t length = sizeof(struct sockaddr_in);
+		memset(&list->ifc_req[i], 0, sizeof(struct ifreq));
+		strcpy(list->ifc_req[i].ifr_name, interface->name);
+		show_address(AF_INET, interface->address, 0, &list->ifc_req[i].ifr_addr, &length);
+	}
+	if (room < 2)
+		list->ifc_len = room * sizeof(struct ifreq);
+	return 0;
+}
+
+int interface_ioctl(unsigned long request, void *argument)
+{
+	struct ifreq *asked = argument;
+	socklen_t length = sizeof(struct sockaddr_in);
+
+	if (request == SIOCGIFCONF)
+		return list_interfaces(argument);
+	if (request == SIOCGIFNAME)
+		return if_indextoname(asked->ifr_ifindex, asked->ifr_name) ? 0 : fail(ENODEV);
+	if (request < SIOCGIFCONF || request > SIOCETHTOOL)
+		return fail(ENOTTY);
+	const struct interface *interface = interface_by_name(asked->ifr_name);
+	if (!interface)
+		return fail(ENODEV);
+	if (!interface->address && (request == SIOCGIFADDR || request == SIOCGIFNETMASK ||
+				    request == SIOCGIFBRDADDR))
+		return fail(EADDRNOTAVAIL);
+	switch (request) {
+	case SIOCGIFADDR:
+		show_address(AF_INET, interface->address, 0, &asked->ifr_addr, &length);
+		return 0;
+	case SIOCGIFNETMASK:
+		show_address(AF_INET, interface->netmask, 0, &asked->ifr_netmask, &length);
+		return 0;
+	case SIOCGIFBRDADDR:
+		show_address(AF_INET, interface->address | ~interface->netmask, 0,
+			     &asked->ifr_broadaddr, &length);
+		return 0;
+	case SIOCGIFFLAGS:
+		asked->ifr_flags = interface->flags;
+		return 0;
+	case SIOCGIFMTU:
+		asked->ifr_mtu = interface->mtu;
+		return 0;
+	case SIOCGIFINDEX:
+		asked->ifr_ifindex = interface->index;
+		return 0;
+	case SIOCGIFHWADDR:
+		asked->ifr_hwaddr.sa_family = interface->type;
+		memcpy(asked->ifr_hwaddr.sa_data, interface->mac, sizeof(interface->mac));
+		return 0;
+	case SIOCETHTOOL:
+		return ask_ethtool(interface, asked->ifr_data);
+	default:
+		return fail(EPERM);
+	}
 }
 
 EXPORT int gethostname(char *name, size_t room)

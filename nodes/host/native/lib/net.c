@@ -120,6 +120,44 @@ EXPORT int socket(int family, int type, int protocol)
 	return add_socket(made, type, POLLED_socket);
 }
 
+void sockets_leave_parent(void)
+{
+	for (int fd = 0; fd < DESCRIPTORS_MOST; fd++) {
+		struct descriptor *descriptor = descriptor_of(fd);
+		if (!descriptor)
+			continue;
+		switch (descriptor->kind) {
+		case POLLED_channel:
+		case POLLED_async:
+		case POLLED_cm:
+		case KIND_COMMAND:
+			descriptor->kind = KIND_LOST;
+			descriptor->data = NULL;
+		}
+	}
+}
+
+int socket_handles(uint64_t (*handles)[2], int most)
+{
+	int count = 0;
+
+	for (int fd = 0; fd < DESCRIPTORS_MOST; fd++) {
+		struct descriptor *descriptor = descriptor_of(fd);
+		struct net_socket *socket = socket_of(descriptor);
+		bool known = !socket || !socket->handle;
+		for (int i = 0; i < count && i < most && !known; i++)
+			known = handles[i][1] == socket->handle;
+		if (known)
+			continue;
+		if (count < most) {
+			handles[count][0] = descriptor->kind;
+			handles[count][1] = socket->handle;
+		}
+		count++;
+	}
+	return count;
+}
+
 EXPORT int socketpair(int family, int type, int protocol, int pair[2])
 {
 	/* Within the process or to its children: the kernel's. */
@@ -148,7 +186,7 @@ EXPORT int bind(int fd, const struct sockaddr *given, socklen_t length)
 static void set_handle(struct net_socket *socket, uint8_t kind, uint64_t handle)
 {
 	socket->handle = handle;
-	for (int fd = 0, left = socket->data.users; left > 0 && fd < 4096; fd++) {
+	for (int fd = 0, left = socket->data.users; left > 0 && fd < DESCRIPTORS_MOST; fd++) {
 		struct descriptor *descriptor = descriptor_of(fd);
 		if (!descriptor || descriptor->data != socket)
 			continue;
@@ -231,7 +269,8 @@ EXPORT int accept4(int fd, struct sockaddr *restrict peer, socklen_t *restrict l
 	made->peer_port = answer()[ANSWER_socket_accept_port];
 	made->local_address = native.address;
 	made->local_port = socket->local_port;
-	show_address(made->family, made->peer_address, made->peer_port, peer, length);
+	if (peer)
+		show_address(made->family, made->peer_address, made->peer_port, peer, length);
 	return add_socket(made, flags, POLLED_socket);
 }
 
@@ -531,7 +570,13 @@ EXPORT ssize_t recvmsg(int fd, struct msghdr *message, int flags)
 
 EXPORT ssize_t read(int fd, void *bytes, size_t length)
 {
+	struct descriptor *descriptor = host_descriptor(fd);
+
 	scm_will_store(bytes, length);
+	if (descriptor && descriptor->kind == KIND_TIMER)
+		return timer_read(fd, bytes, length);
+	if (scm_is_file(fd))
+		return scm_read(fd, bytes, length);
 	HOST_STREAM_OR(READ_NATIVE(fd, 0, LIBC(read)(fd, bytes, length)));
 	return receive_bytes(fd, socket, bytes, length, 0);
 }
@@ -542,18 +587,42 @@ EXPORT ssize_t write(int fd, const void *bytes, size_t length)
 
 	if (descriptor && descriptor->kind == POLLED_cm)
 		return cm_write(fd, descriptor->handle, bytes, length);
+	if (scm_is_file(fd))
+		return scm_file_write(fd, bytes, length);
 	HOST_STREAM_OR(WRITE_NATIVE(LIBC(write)(fd, bytes, length)));
 	return send_bytes(fd, socket, bytes, length, 0);
 }
 
+/* Of a file below /scm, part by part. */
+static ssize_t scm_vector(int fd, const struct iovec *parts, int count, bool writes)
+{
+	ssize_t done = 0;
+
+	for (int i = 0; i < count; i++) {
+		void *at = parts[i].iov_base;
+		size_t length = parts[i].iov_len;
+		ssize_t part = writes ? scm_file_write(fd, at, length) : scm_read(fd, at, length);
+		if (part < 0)
+			return done ? done : -1;
+		done += part;
+		if ((size_t)part < length)
+			break;
+	}
+	return done;
+}
+
 EXPORT ssize_t readv(int fd, const struct iovec *parts, int count)
 {
+	if (scm_is_file(fd))
+		return scm_vector(fd, parts, count, false);
 	HOST_STREAM_OR(READ_NATIVE(fd, 0, LIBC(readv)(fd, parts, count)));
 	return receive_vector(fd, socket, parts, count, 0);
 }
 
 EXPORT ssize_t writev(int fd, const struct iovec *parts, int count)
 {
+	if (scm_is_file(fd))
+		return scm_vector(fd, parts, count, true);
 	HOST_STREAM_OR(WRITE_NATIVE(LIBC(writev)(fd, parts, count)));
 	return send_vector(fd, socket, parts, count, 0);
 }
@@ -748,7 +817,7 @@ EXPORT int close_range(unsigned first, unsigned last, int flags)
 {
 	unsigned from = first;
 
-	for (unsigned fd = first; fd <= last && fd < 4096; fd++) {
+	for (unsigned fd = first; fd <= last && fd < DESCRIPTORS_MOST; fd++) {
 		if (is_own_descriptor(fd)) {
 			if (fd > from && LIBC(close_range)(from, fd - 1, flags) < 0)
 				return -1;
@@ -828,7 +897,7 @@ EXPORT int ioctl(int fd, unsigned long request, ...)
 	if (!socket || request == FIONBIO || request == FIOCLEX || request == FIONCLEX)
 		return LIBC(ioctl)(fd, request, argument);
 	if (request != FIONREAD && request != TIOCOUTQ)
-		return fail(ENOTTY);
+		return interface_ioctl(request, argument);
 	if (socket->listening)
 		return fail(EINVAL);
 	uint64_t status[ANSWER_socket_status_WORDS] = { 0 };

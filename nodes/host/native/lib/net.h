@@ -8,7 +8,7 @@
 #pragma GCC visibility push(hidden)
 
 /* One of these is behind `data` of a descriptor that net.c or waits.c has made. */
-enum { DATA_SOCKET, DATA_EPOLL, DATA_CM };
+enum { DATA_SOCKET, DATA_EPOLL, DATA_CM, DATA_TIMER };
 
 struct data {
 	int type;
@@ -59,11 +59,34 @@ bool parse_address(const struct sockaddr *given, socklen_t length, uint32_t *add
 void show_address(int family, uint32_t address, uint16_t port, struct sockaddr *shown,
 		  socklen_t *length);
 
+/* The rack's network is 10.0.0.0/16 (fabric/rack/assembly/network.ts). */
+#define NETMASK 0xffff0000u
+struct interface {
+	char name[16];
+	int index, mtu, type; /* as ARPHRD_* */
+	short flags;
+	unsigned mbps;
+	uint8_t mac[6];
+	uint32_t address, netmask; /* host order; 0: it has none */
+};
+const struct interface *interface_of(int place); /* of a device; -1: the loopback */
+int interface_ioctl(unsigned long request, void *argument);
+
+/* files.c: where the file of a path is that describes this host or process; else the path itself. */
+struct path_room {
+	char text[4096];
+};
+const char *found_path(const char *path, struct path_room *room);
+bool is_own_file(const char *found); /* of this library's making */
+
 /*
  * waits.c: as poll(2), over descriptors of the host and the machine's own. `timeout_ps` NEVER: for
  * ever. The number of ready ones, or -1 and EINTR after an alarm.
  */
 int wait_for(struct pollfd *fds, nfds_t count, uint64_t timeout_ps);
+ssize_t timer_read(int fd, void *bytes, size_t length); /* of a descriptor of kind KIND_TIMER */
+/* A look at the machine's descriptors; the watchdog's signal, which no program sees, does not end it. */
+int poll_now(struct pollfd *fds, nfds_t count);
 /* A call has tried to read or to write: the next edge is a new one (EPOLLET). */
 void note_tried(int fd, unsigned events);
 

@@ -16,7 +16,7 @@ struct context {
 struct cq {
 	struct ibv_cq_ex ex; /* begins as ibv_cq does */
 	struct cq *next;
-	uint64_t empty;      /* native.epoch in which a poll found it empty */
+	uint64_t bit;        /* in native.ask */
 	uint64_t wc[ANSWER_ROW_poll_cq_WORDS]; /* of the extended poll */
 };
 

@@ -114,20 +114,15 @@ static int post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv
 	return post_recv_to(REQUEST_post_srq_recv, srq->handle, wr, bad);
 }
 
-/*
- * Completions into answer(): their number, or less than 0. A queue that a poll has emptied stays
- * empty until the lease ends or another request, and then a poll of it is no request.
- */
+/* Completions into answer(): their number, or less than 0. No request where the queue is known to be empty. */
 static int poll(struct cq *cq, int most)
 {
-	if (cq->empty == native.epoch && native.local_polls && use_locally(native.poll_ps))
+	if (!(native.ask & cq->bit) && native.local_polls && use_locally(native.poll_ps))
 		return 0;
 	int error = ASK(poll_cq, [ARG_poll_cq_cq] = cq->ex.handle, [ARG_poll_cq_most] = most);
 	if (error)
 		return -failed(error);
-	int found = answer_bytes() / (ANSWER_ROW_poll_cq_WORDS * sizeof(uint64_t));
-	cq->empty = found < most ? native.epoch : UINT64_MAX;
-	return found;
+	return answer_bytes() / (ANSWER_ROW_poll_cq_WORDS * sizeof(uint64_t));
 }
 
 static uint32_t immediate_of(const uint64_t *row)
@@ -153,6 +148,7 @@ static int poll_cq(struct ibv_cq *cq, int most, struct ibv_wc *wc)
 			.qp_num = row[ANSWER_ROW_poll_cq_qp_num],
 			.src_qp = row[ANSWER_ROW_poll_cq_src_qp],
 			.wc_flags = row[ANSWER_ROW_poll_cq_wc_flags],
+			.sl = row[ANSWER_ROW_poll_cq_sl],
 		};
 	return found;
 }
@@ -199,6 +195,7 @@ READER(uint32_t, vendor_err, wc[ANSWER_ROW_poll_cq_vendor_err])
 READER(uint32_t, byte_len, wc[ANSWER_ROW_poll_cq_byte_len])
 READER(__be32, imm_data, immediate_of(wc))
 READER(uint32_t, qp_num, wc[ANSWER_ROW_poll_cq_qp_num])
+READER(uint8_t, sl, wc[ANSWER_ROW_poll_cq_sl])
 READER(uint32_t, src_qp, wc[ANSWER_ROW_poll_cq_src_qp])
 READER(unsigned int, wc_flags, wc[ANSWER_ROW_poll_cq_wc_flags])
 READER(uint64_t, completion_ts, wc[ANSWER_ROW_poll_cq_timestamp])
@@ -215,7 +212,6 @@ void post_init_cq(struct cq *cq)
 {
 	struct ibv_cq_ex *ex = &cq->ex;
 
-	cq->empty = UINT64_MAX;
 	ex->start_poll = start_poll;
 	ex->next_poll = next_poll;
 	ex->end_poll = end_poll;
@@ -228,7 +224,8 @@ void post_init_cq(struct cq *cq)
 	ex->read_wc_flags = read_wc_flags;
 	ex->read_completion_ts = read_completion_ts;
 	ex->read_slid = ex->read_flow_tag = read_nothing;
-	ex->read_sl = ex->read_dlid_path_bits = (uint8_t(*)(struct ibv_cq_ex *))(void *)read_nothing;
+	ex->read_sl = read_sl;
+	ex->read_dlid_path_bits = (uint8_t(*)(struct ibv_cq_ex *))(void *)read_nothing;
 	ex->read_cvlan = (uint16_t(*)(struct ibv_cq_ex *))(void *)read_nothing;
 	ex->read_completion_wallclock_ns = (uint64_t(*)(struct ibv_cq_ex *))(void *)read_nothing;
 	ex->read_tm_info = read_tm_info;

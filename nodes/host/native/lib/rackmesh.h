@@ -13,7 +13,9 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "requests.h"
 
@@ -23,8 +25,10 @@
 
 /* What `hello` answered and how time stands. Only channel.c and clock.c write it. */
 struct native {
-	bool active;           /* false in a program that the rack did not start, and in a fork's child */
+	bool active;           /* false in a program that the rack did not start, and in a child that the rack does not have */
 	bool forked;           /* in that child: its verbs answer ENODEV */
+	bool is_child;         /* by fork(2) of a program of the rack, and one itself */
+	bool has_relatives;    /* it is one, or has had one: memory may be shared */
 	bool lease;            /* RACKMESH_LEASE=off makes each poll and each clock read a request */
 	bool local_polls;      /* RACKMESH_LEASE=clock makes each poll one, and no clock read in the lease */
 	uint64_t pid;          /* virtual */
@@ -43,14 +47,11 @@ struct native {
 	uint64_t now_ps;       /* of the last reply */
 	uint64_t lease_ps;     /* of the last reply; 0 where local answers are off */
 	bool alone;            /* as of the last reply: its core is its own */
+	uint64_t ask;          /* as of the last reply: bits of queues whose polls are requests */
+	uint64_t unwritten_ps; /* of the last reply: until then the card may read memory, and writes nothing */
 	uint64_t used_ps;      /* by local answers since then */
 	uint64_t alarm_ps;     /* SIGALRM is due; NEVER */
 	int alarm_count;       /* alarms that were raised: a wait that saw one ends with EINTR */
-	/*
-	 * What a request saw stays true while this number stands: it changes with each request but for
-	 * polls and clock reads that were over before the lease before them was.
-	 */
-	uint64_t epoch;
 };
 extern struct native native __attribute__((visibility("hidden")));
 
@@ -89,9 +90,11 @@ void *libc_function(const char *name);
 /*
  * Descriptors that stand for objects of the host: real numbers (an eventfd that is never ready), so
  * that fcntl's flags, dup's refusal of them and the kernel's limits are the kernel's. `kind` is one
- * of POLLED_*, or what no request waits for: an epoll descriptor, or a device's `cmd_fd`.
+ * of POLLED_*, or what no request waits for: an epoll descriptor, a device's `cmd_fd`, a timer,
+ * or of a parent's cards.
  */
-enum { KIND_EPOLL = 100, KIND_COMMAND };
+enum { KIND_EPOLL = 100, KIND_COMMAND, KIND_TIMER, KIND_LOST };
+#define DESCRIPTORS_MOST 4096
 struct descriptor {
 	bool open;
 	uint8_t kind;
@@ -112,7 +115,23 @@ static inline bool socket_refused(int domain, int protocol)
 	return domain == AF_NETLINK && protocol == NETLINK_RDMA;
 }
 
+/* system.c: this library's own system calls; the program's `syscall` is a function of it. */
+long direct_syscall(long number, ...);
+#define syscall direct_syscall
+
+/* channel.c */
+extern int requests_fd, replies_fd;
+extern int folder_fd;              /* the program's own folder */
+void channel_begin_child(int requests, int replies); /* in a child, whose pipes these are */
+/* processes.c */
+extern int forking_pipes[4];       /* those of the child that is being made; -1: none is */
+void be_process(void);
+/* net.c */
+void sockets_leave_parent(void);    /* in a child: of its parent's descriptors it has the sockets */
+int socket_handles(uint64_t (*handles)[2], int most); /* kind and handle, once each; how many there are */
+
 /* clock.c */
+void clock_begin_child(void);
 void end_without_host(void);       /* ends the program where the host's process is gone */
 uint64_t virtual_now_ps(void);     /* reads the clock: costs clockPs */
 void virtual_pass(uint64_t ps);     /* as a clock read of that cost */
@@ -128,6 +147,7 @@ void clock_start(void);
 void clock_stop(void);
 /* ahead.c */
 bool ahead_may_read_clock(void);   /* a clock read beyond the lease needs no request */
+bool ahead_may_look(void);         /* nor does it, or a poll, where the card only reads memory */
 void ahead_note_request(int request);
 void ahead_end(void);
 void ahead_add_region(const void *owner, uint64_t address, uint64_t length); /* a card may write it */
@@ -137,13 +157,27 @@ bool ahead_pause(void);            /* in a handler of this library's; its result
 void ahead_resume(bool was);
 void ahead_start(void);
 void ahead_stop(void);
+void ahead_begin_child(void);
+/* Whether each page of a range is mapped and readable, and writable. */
+bool range_allows(uint64_t from, uint64_t to, bool writes);
+/* The line of /proc/self/maps that has the address: its object and the address's offset in it. */
+bool mapping_object(const volatile void *address, uint64_t *object, uint64_t *offset);
+/* files.c */
+void files_start(void);
 /* scm.c */
 extern bool scm_active;            /* a file below /scm is mapped */
 extern bool scm_has_stores;        /* that the host does not know */
+int scm_look(const char *path, int (*look)(int fd, void *result), void *result);
 void scm_send_stores(void);
+uint64_t scm_mapped_until(uint64_t at); /* the end of the mapping that has the address; 0: none has */
 bool scm_fault(const void *address); /* whether a store there goes on */
 void scm_will_store(void *address, size_t length);
 bool scm_write(uint64_t address, const void *bytes, size_t length); /* false: not there */
+bool scm_is_file(int fd);          /* a descriptor of a file below /scm */
+ssize_t scm_read(int fd, void *bytes, size_t length);
+ssize_t scm_file_write(int fd, const void *bytes, size_t length);
+ssize_t scm_pread(int fd, void *bytes, size_t length, off_t at);
+ssize_t scm_pwrite(int fd, const void *bytes, size_t length, off_t at);
 int scm_open_file(const char *path, int flags); /* -2: another path */
 void scm_close(int fd);
 /* spin.c */
@@ -152,6 +186,7 @@ void spin_start(void);
 void spin_stop(void);
 void spin_wake(void);              /* a request has ended: the watchdog ticks again */
 void spin_wait(uint64_t instruction);
+void spin_begin_child(void);
 extern volatile uint64_t turns;    /* calls of the library: the watchdog looks whether they move */
 extern __thread volatile bool in_request;
 
@@ -176,6 +211,11 @@ struct thread {
 };
 extern __thread struct thread *this_thread; /* NULL in one that the host does not know */
 void threads_start(void);
+void threads_begin_child(void);
+pid_t thread_number(void); /* as gettid(2) */
+pid_t thread_tid(pid_t number); /* the machine's; 0: no thread of this process has it */
+long thread_futex(uint32_t *word, int operation, uint32_t value, const struct timespec *time,
+		  uint32_t bits);
 struct thread *thread_of(uint64_t number);
 void thread_hand_over(struct thread *to);
 void thread_await_turn(void);

@@ -542,6 +542,14 @@ void spin_start_thread(void)
 	set_timer(tick_us);
 }
 
+void spin_begin_child(void)
+{
+	/* The timers are its parent's. */
+	timer = -1;
+	search.on = false;
+	spin_start_thread();
+}
+
 void spin_stop(void)
 {
 	/* A fork's child has no timer; deleting one that is not there does nothing. */

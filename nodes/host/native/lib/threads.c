@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <threads.h>
 #include <unistd.h>
 
 #define PS_PER_NS 1000ull
@@ -30,6 +31,16 @@ static pthread_key_t end_key;
 static volatile pid_t leaving; /* has handed its turn over, and is about to be no more */
 
 __thread struct thread *this_thread;
+
+/* Of its parent's threads it has the one that has forked. */
+void threads_begin_child(void)
+{
+	threads = this_thread;
+	this_thread->next = NULL;
+	this_thread->number = last_number = 0;
+	this_thread->tid = syscall(SYS_gettid);
+	leaving = 0;
+}
 
 void threads_start(void)
 {
@@ -73,6 +84,8 @@ void thread_await_turn(void)
 	leaving = 0;
 }
 
+const char descriptors_key;
+
 static bool is_threaded(void)
 {
 	return native.active && this_thread;
@@ -106,6 +119,7 @@ void thread_asks(int request)
 	case REQUEST_socket_connect:
 	case REQUEST_socket_send:
 	case REQUEST_socket_receive:
+	case REQUEST_wait_child:
 		end_if_cancelled();
 	}
 }
@@ -157,8 +171,27 @@ EXPORT int pthread_cancel(pthread_t id)
 	return 0;
 }
 
+/*
+ * What a thread waits for: an address of the process, or one that processes share, of which the host
+ * knows the object that is mapped there and the place in it.
+ */
+struct key {
+	uint64_t object, at;
+};
+
+static struct key key_of(const volatile void *at, bool shared)
+{
+	struct key key = { 0, (uintptr_t)at };
+
+	if (at == &descriptors_key)
+		return (struct key){ OBJECT_descriptors, 0 };
+	if (shared && native.has_relatives && !mapping_object(at, &key.object, &key.at))
+		return (struct key){ 0, (uintptr_t)at };
+	return key;
+}
+
 /* Waits at the host for a wake of `key`: 0, ETIMEDOUT, or ECANCELED. */
-static int wait_on(const volatile void *key, uint64_t until_ps, bool cancellable)
+static int wait_on_key(const volatile void *key, bool shared, uint64_t until_ps, bool cancellable)
 {
 	int error = 0;
 
@@ -170,14 +203,21 @@ static int wait_on(const volatile void *key, uint64_t until_ps, bool cancellable
 		return ETIMEDOUT;
 	this_thread->waits_on = key;
 	this_thread->defers = true;
+	struct key place = key_of(key, shared);
 	uint64_t *arg = request_begin(REQUEST_futex_wait, ARG_futex_wait_WORDS);
-	arg[ARG_futex_wait_key] = (uintptr_t)key;
+	arg[ARG_futex_wait_object] = place.object;
+	arg[ARG_futex_wait_key] = place.at;
 	arg[ARG_futex_wait_timeoutPs] = until_ps == NEVER ? NEVER : until_ps - now;
 	arg[ARG_futex_wait_cancellable] = cancellable;
 	error = request_send();
 	this_thread->defers = false;
 	this_thread->waits_on = NULL;
 	return error;
+}
+
+static int wait_on(const volatile void *key, uint64_t until_ps, bool cancellable)
+{
+	return wait_on_key(key, false, until_ps, cancellable);
 }
 
 static bool has_waiter(const volatile void *key)
@@ -188,16 +228,25 @@ static bool has_waiter(const volatile void *key)
 	return false;
 }
 
-static void wake(const volatile void *key, unsigned count)
+static void wake_key(const volatile void *key, bool shared, unsigned count)
 {
-	if (!is_threaded() || !has_waiter(key))
+	bool is_elsewhere = native.has_relatives && (shared || key == &descriptors_key);
+
+	if (!is_threaded() || !(is_elsewhere || has_waiter(key)))
 		return;
 	int saved = errno;
+	struct key place = key_of(key, shared);
 	uint64_t *arg = request_begin(REQUEST_futex_wake, ARG_futex_wake_WORDS);
-	arg[ARG_futex_wake_key] = (uintptr_t)key;
+	arg[ARG_futex_wake_object] = place.object;
+	arg[ARG_futex_wake_key] = place.at;
 	arg[ARG_futex_wake_count] = count;
 	request_send();
 	errno = saved;
+}
+
+static void wake(const volatile void *key, unsigned count)
+{
+	wake_key(key, false, count);
 }
 
 /* When an absolute time of a clock is, in the host's time. */
@@ -210,13 +259,83 @@ static uint64_t when(clockid_t clock, const struct timespec *time)
 	return seconds > 1000000 ? (uint64_t)NEVER : seconds * PS_PER_S + time->tv_nsec * PS_PER_NS;
 }
 
+/* Futexes by hand: of a program's own locks. */
+
+static long futex_wait(uint32_t *word, bool shared, uint32_t value, uint64_t until_ps)
+{
+	if (*(volatile uint32_t *)word != value)
+		return fail(EAGAIN);
+	int error = wait_on_key(word, shared, until_ps, false);
+	return error ? fail(error) : 0;
+}
+
+/* How many a wake of the key wakes. */
+static int waiters_of(const volatile void *key)
+{
+	int count = 0;
+
+	for (struct thread *thread = threads; thread; thread = thread->next)
+		count += thread->waits_on == key;
+	return count;
+}
+
+long thread_futex(uint32_t *word, int operation, uint32_t value, const struct timespec *time,
+		  uint32_t bits)
+{
+	clockid_t clock = operation & FUTEX_CLOCK_REALTIME ? CLOCK_REALTIME : CLOCK_MONOTONIC;
+	bool shared = !(operation & FUTEX_PRIVATE_FLAG);
+	uint32_t woken;
+
+	switch (operation & FUTEX_CMD_MASK) {
+	case FUTEX_WAIT: {
+		uint64_t now = native.now_ps + native.used_ps;
+		uint64_t ps = time ? time->tv_sec * PS_PER_S + time->tv_nsec * PS_PER_NS : NEVER;
+		return futex_wait(word, shared, value, ps < NEVER - now ? now + ps : NEVER);
+	}
+	case FUTEX_WAIT_BITSET:
+		if (bits == FUTEX_BITSET_MATCH_ANY)
+			return futex_wait(word, shared, value, time ? when(clock, time) : NEVER);
+		break;
+	case FUTEX_WAKE_BITSET:
+		if (bits != FUTEX_BITSET_MATCH_ANY)
+			break;
+		/* fall through */
+	case FUTEX_WAKE:
+		woken = waiters_of(word);
+		wake_key(word, shared, value);
+		return woken < value ? woken : value;
+	}
+	complain("futex: operation %d is refused: of futexes the rack has wait and wake", operation);
+	return fail(ENOSYS);
+}
+
+/* The first thread's is the process's; further ones are beyond all numbers of processes. */
+#define THREAD_NUMBERS 100000
+
+pid_t thread_number(void)
+{
+	return native.pid + (this_thread ? this_thread->number : 0) * THREAD_NUMBERS;
+}
+
+pid_t thread_tid(pid_t number)
+{
+	for (struct thread *thread = threads; thread; thread = thread->next)
+		if (number == (pid_t)(native.pid + thread->number * THREAD_NUMBERS))
+			return thread->tid;
+	return 0;
+}
+
+EXPORT pid_t gettid(void)
+{
+	return native.active ? thread_number() : syscall(SYS_gettid);
+}
+
 /* Descriptors of the machine that threads share. */
 
-const char descriptors_key;
 
 bool threads_share_descriptors(void)
 {
-	return is_threaded() && threads->next;
+	return is_threaded() && (threads->next || native.has_relatives);
 }
 
 void thread_waits_on(const volatile void *key)
@@ -244,7 +363,7 @@ void descriptors_await(int fd, int flags)
 
 	if (!threads_share_descriptors() || (flags & MSG_DONTWAIT) || !descriptor_waits(fd))
 		return;
-	while (LIBC(poll)(&polled, 1, 0) == 0)
+	while (poll_now(&polled, 1) == 0)
 		if (wait_on(&descriptors_key, NEVER, true) == ECANCELED)
 			end_if_cancelled();
 }
@@ -422,6 +541,28 @@ EXPORT int pthread_detach(pthread_t id)
 
 /* Mutexes. */
 
+/* Of pthread_mutexattr_setpshared and its kin, where glibc keeps them. */
+static bool is_shared_mutex(const pthread_mutex_t *mutex)
+{
+	return mutex->__data.__kind & 128;
+}
+
+static bool is_shared_cond(const pthread_cond_t *cond)
+{
+	return cond->__data.__wrefs & 1;
+}
+
+static bool is_shared_rwlock(const pthread_rwlock_t *lock)
+{
+	return lock->__data.__shared;
+}
+
+/* sem_init's `pshared`, and sem_open's: FUTEX_PRIVATE_FLAG, behind the 64 bits of value and waiters. */
+static bool is_shared_sem(const sem_t *sem)
+{
+	return ((const int *)sem)[2] != 0;
+}
+
 static bool is_own(const pthread_mutex_t *mutex)
 {
 	return mutex->__data.__owner == (int)syscall(SYS_gettid);
@@ -435,7 +576,7 @@ static int lock_until(pthread_mutex_t *mutex, uint64_t until_ps)
 			return error;
 		if ((mutex->__data.__kind & 3) == PTHREAD_MUTEX_ERRORCHECK && is_own(mutex))
 			return EDEADLK;
-		if (wait_on(mutex, until_ps, false) == ETIMEDOUT)
+		if (wait_on_key(mutex, is_shared_mutex(mutex), until_ps, false) == ETIMEDOUT)
 			return ETIMEDOUT;
 	}
 }
@@ -462,9 +603,10 @@ EXPORT int pthread_mutex_timedlock(pthread_mutex_t *mutex, const struct timespec
 
 EXPORT int pthread_mutex_unlock(pthread_mutex_t *mutex)
 {
+	bool shared = is_shared_mutex(mutex);
 	int error = LIBC(pthread_mutex_unlock)(mutex);
 	if (!error)
-		wake(mutex, 1);
+		wake_key(mutex, shared, 1);
 	return error;
 }
 
@@ -484,7 +626,7 @@ static int wait_until(pthread_cond_t *cond, pthread_mutex_t *mutex, uint64_t unt
 	if (error)
 		return error;
 	if (*signals == before)
-		error = wait_on(signals, until_ps, true);
+		error = wait_on_key(signals, is_shared_cond(cond), until_ps, true);
 	int locked = lock_until(mutex, NEVER);
 	if (error == ECANCELED)
 		end_if_cancelled();
@@ -523,7 +665,7 @@ EXPORT int pthread_cond_signal(pthread_cond_t *cond)
 	if (!is_threaded())
 		return LIBC(pthread_cond_signal)(cond);
 	++*signals_of(cond);
-	wake(cond, 1);
+	wake_key(cond, is_shared_cond(cond), 1);
 	return 0;
 }
 
@@ -532,7 +674,7 @@ EXPORT int pthread_cond_broadcast(pthread_cond_t *cond)
 	if (!is_threaded())
 		return LIBC(pthread_cond_broadcast)(cond);
 	++*signals_of(cond);
-	wake(cond, UINT_MAX);
+	wake_key(cond, is_shared_cond(cond), UINT_MAX);
 	return 0;
 }
 
@@ -554,7 +696,7 @@ static int take_until(sem_t *sem, uint64_t until_ps)
 			errno = error;
 			return -1;
 		}
-		error = wait_on(sem, until_ps, true);
+		error = wait_on_key(sem, is_shared_sem(sem), until_ps, true);
 		if (error == ECANCELED)
 			end_if_cancelled();
 	}
@@ -582,9 +724,10 @@ EXPORT int sem_timedwait(sem_t *sem, const struct timespec *time)
 
 EXPORT int sem_post(sem_t *sem)
 {
+	bool shared = is_shared_sem(sem);
 	int result = LIBC(sem_post)(sem);
 	if (result == 0)
-		wake(sem, 1);
+		wake_key(sem, shared, 1);
 	return result;
 }
 
@@ -594,7 +737,7 @@ EXPORT int sem_post(sem_t *sem)
 	do {                                                           \
 		int error_;                                            \
 		while ((error_ = LIBC(try)(lock)) == EBUSY)            \
-			if (wait_on(lock, until, false) == ETIMEDOUT)  \
+			if (wait_on_key(lock, is_shared_rwlock(lock), until, false) == ETIMEDOUT) \
 				return ETIMEDOUT;                      \
 		return error_;                                         \
 	} while (0)
@@ -625,9 +768,10 @@ EACH_RWLOCK(wrlock, pthread_rwlock_trywrlock)
 
 EXPORT int pthread_rwlock_unlock(pthread_rwlock_t *lock)
 {
+	bool shared = is_shared_rwlock(lock);
 	int error = LIBC(pthread_rwlock_unlock)(lock);
 	if (!error)
-		wake(lock, UINT_MAX);
+		wake_key(lock, shared, UINT_MAX);
 	return error;
 }
 
@@ -635,6 +779,7 @@ EXPORT int pthread_rwlock_unlock(pthread_rwlock_t *lock)
 
 struct barrier {
 	unsigned count, arrived;
+	bool shared;
 	volatile uint64_t round;
 };
 _Static_assert(sizeof(struct barrier) <= sizeof(pthread_barrier_t), "a barrier's memory");
@@ -646,7 +791,11 @@ EXPORT int pthread_barrier_init(pthread_barrier_t *barrier, const pthread_barrie
 		return LIBC(pthread_barrier_init)(barrier, attr, count);
 	if (count == 0)
 		return EINVAL;
-	*(struct barrier *)barrier = (struct barrier){ .count = count };
+	int shared = PTHREAD_PROCESS_PRIVATE;
+	if (attr)
+		pthread_barrierattr_getpshared(attr, &shared);
+	*(struct barrier *)barrier =
+		(struct barrier){ .count = count, .shared = shared == PTHREAD_PROCESS_SHARED };
 	return 0;
 }
 
@@ -664,11 +813,11 @@ EXPORT int pthread_barrier_wait(pthread_barrier_t *given)
 	if (++barrier->arrived == barrier->count) {
 		barrier->arrived = 0;
 		barrier->round++;
-		wake(&barrier->round, UINT_MAX);
+		wake_key(&barrier->round, barrier->shared, UINT_MAX);
 		return PTHREAD_BARRIER_SERIAL_THREAD;
 	}
 	for (uint64_t round = barrier->round; barrier->round == round;)
-		wait_on(&barrier->round, NEVER, false);
+		wait_on_key(&barrier->round, barrier->shared, NEVER, false);
 	return 0;
 }
 
@@ -699,4 +848,122 @@ EXPORT int pthread_spin_lock(pthread_spinlock_t *lock)
 	while (LIBC(pthread_spin_trylock)(lock))
 		virtual_now_ps();
 	return 0;
+}
+
+/* C11's threads (threads.h): glibc's are the functions above, by names of its own. */
+
+struct start {
+	thrd_start_t function;
+	void *argument;
+};
+
+static void *run_start(void *data)
+{
+	struct start start = *(struct start *)data;
+
+	free(data);
+	return (void *)(intptr_t)start.function(start.argument);
+}
+
+static int thrd_result(int error)
+{
+	switch (error) {
+	case 0:
+		return thrd_success;
+	case ENOMEM:
+		return thrd_nomem;
+	case ETIMEDOUT:
+		return thrd_timedout;
+	case EBUSY:
+		return thrd_busy;
+	default:
+		return thrd_error;
+	}
+}
+
+EXPORT int thrd_create(thrd_t *id, thrd_start_t function, void *argument)
+{
+	struct start *start = malloc(sizeof(*start));
+
+	if (!start)
+		return thrd_nomem;
+	*start = (struct start){ function, argument };
+	int error = pthread_create(id, NULL, run_start, start);
+	if (error)
+		free(start);
+	return error == EAGAIN ? thrd_nomem : thrd_result(error);
+}
+
+EXPORT int thrd_join(thrd_t id, int *result)
+{
+	void *returned;
+	int error = pthread_join(id, &returned);
+
+	if (!error && result)
+		*result = (intptr_t)returned;
+	return thrd_result(error);
+}
+
+EXPORT int thrd_detach(thrd_t id)
+{
+	return thrd_result(pthread_detach(id));
+}
+
+/* -1 after a signal, and below it what is no signal's. */
+EXPORT int thrd_sleep(const struct timespec *time, struct timespec *left)
+{
+	int error = clock_nanosleep(CLOCK_REALTIME, 0, time, left);
+	return error == 0 ? 0 : error == EINTR ? -1 : -2;
+}
+
+EXPORT void thrd_yield(void)
+{
+	sched_yield();
+}
+
+EXPORT int mtx_lock(mtx_t *mutex)
+{
+	return thrd_result(pthread_mutex_lock((pthread_mutex_t *)mutex));
+}
+
+EXPORT int mtx_timedlock(mtx_t *restrict mutex, const struct timespec *restrict time)
+{
+	return thrd_result(pthread_mutex_timedlock((pthread_mutex_t *)mutex, time));
+}
+
+EXPORT int mtx_unlock(mtx_t *mutex)
+{
+	return thrd_result(pthread_mutex_unlock((pthread_mutex_t *)mutex));
+}
+
+EXPORT int cnd_wait(cnd_t *cond, mtx_t *mutex)
+{
+	return thrd_result(pthread_cond_wait((pthread_cond_t *)cond, (pthread_mutex_t *)mutex));
+}
+
+EXPORT int cnd_timedwait(cnd_t *restrict cond, mtx_t *restrict mutex,
+			 const struct timespec *restrict time)
+{
+	return thrd_result(
+		pthread_cond_timedwait((pthread_cond_t *)cond, (pthread_mutex_t *)mutex, time));
+}
+
+EXPORT int cnd_signal(cnd_t *cond)
+{
+	return thrd_result(pthread_cond_signal((pthread_cond_t *)cond));
+}
+
+EXPORT int cnd_broadcast(cnd_t *cond)
+{
+	return thrd_result(pthread_cond_broadcast((pthread_cond_t *)cond));
+}
+
+EXPORT void cnd_destroy(cnd_t *cond)
+{
+	pthread_cond_destroy((pthread_cond_t *)cond);
+}
+
+EXPORT void call_once(once_flag *flag, void (*function)(void))
+{
+	pthread_once((pthread_once_t *)flag, function);
 }

@@ -5,15 +5,18 @@
  * does not have answers EOPNOTSUPP, as does libibverbs for an extension that is null.
  */
 #define _GNU_SOURCE
+#include "net.h"
 #include "objects.h"
 
 #include <arpa/inet.h>
 #include <endian.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* The inline forms of the header are for programs. */
 #undef ibv_reg_mr
@@ -350,32 +353,28 @@ static int query_rt_values(struct ibv_context *context, struct ibv_values_ex *va
 	return failed(error);
 }
 
-/*
- * Files below /sys that programs read of a device. A device's folder is not there on the machine; what
- * is not listed does not exist, also where the machine has such a card of its own.
- */
+/* Files of devices below /sys; others do not exist, also where the machine has them. */
 EXPORT int ibv_read_sysfs_file(const char *folder, const char *file, char *text, size_t size)
 {
-	struct ibv_device_attr attr;
-	unsigned port, length = 0;
-	int end = 0;
+	char path[256];
+	struct path_room room;
+	int fd = -1;
 
-	for (unsigned i = 0; native.active && i < native.devices; i++) {
-		if (strcmp(folder, device_at(i)->ibdev_path) != 0)
-			continue;
-		if (strcmp(file, "node_type") == 0)
-			length = snprintf(text, size, "1: CA");
-		else if (strcmp(file, "hca_type") == 0 || strcmp(file, "board_id") == 0)
-			length = snprintf(text, size, "rackmesh");
-		else if (strcmp(file, "fw_ver") == 0 && !query_device(i, &attr))
-			length = snprintf(text, size, "%s", attr.fw_ver);
-		else if (sscanf(file, "ports/%u/link_layer%n", &port, &end) == 1 && end)
-			length = snprintf(text, size, "Ethernet");
-	}
-	if (length == 0 || length >= size) {
+	if ((size_t)snprintf(path, sizeof(path), "%s/%s", folder, file) < sizeof(path) &&
+	    is_own_file(found_path(path, &room)))
+		fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t length = fd < 0 ? -1 : read(fd, text, size);
+	if (fd >= 0)
+		close(fd);
+	if (length <= 0 || (size_t)length > size) {
 		errno = ENOENT;
 		return -1;
 	}
+	/* As libibverbs does: no end of line, and a NUL where there is room. */
+	if (text[length - 1] == '\n')
+		text[--length] = 0;
+	else if ((size_t)length < size)
+		text[length] = 0;
 	return length;
 }
 
@@ -477,9 +476,24 @@ static struct ibv_pd *alloc_parent_domain(struct ibv_context *context,
 	return &pd->ibv;
 }
 
+/* As the kernel pins pages (ib_umem_get): each must be there, and writable where the card writes. */
+static bool can_be_pinned(const void *addr, size_t length, unsigned access)
+{
+	const unsigned writes = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+				IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND;
+	uint64_t from = (uintptr_t)addr;
+
+	return length == 0 || from + length < from ||
+	       range_allows(from, from + length, (access & writes) != 0);
+}
+
 EXPORT struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
 				       unsigned access)
 {
+	if (!can_be_pinned(addr, length, access)) {
+		errno = EFAULT;
+		return NULL;
+	}
 	if (failed(ASK(reg_mr, [ARG_reg_mr_pd] = pd->handle, [ARG_reg_mr_addr] = (uintptr_t)addr,
 		       [ARG_reg_mr_length] = length, [ARG_reg_mr_iova] = iova,
 		       [ARG_reg_mr_access] = access)))
@@ -509,6 +523,12 @@ EXPORT int ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *a
 	bool wrong = !flags || (flags & ~IBV_REREG_MR_FLAGS_SUPPORTED) || (new_pd && !pd) ||
 		     (moves && (!length || !addr));
 
+	/* Of a region whose rights stay as they are, the host alone knows them. */
+	if (!wrong && moves &&
+	    !can_be_pinned(addr, length, flags & IBV_REREG_MR_CHANGE_ACCESS ? access : 0)) {
+		errno = EFAULT;
+		return IBV_REREG_MR_ERR_INPUT;
+	}
 	if (failed(wrong ? EINVAL :
 			   ASK(rereg_mr, [ARG_rereg_mr_mr] = mr->handle, [ARG_rereg_mr_flags] = flags,
 			       [ARG_rereg_mr_pd] = new_pd ? pd->handle : 0,
@@ -671,6 +691,7 @@ static struct ibv_cq_ex *create_cq_ex(struct ibv_context *context, struct ibv_cq
 	cq->ex.cq_context = attr->cq_context;
 	cq->ex.handle = GOT(create_cq, handle);
 	cq->ex.cqe = GOT(create_cq, cqe);
+	cq->bit = GOT(create_cq, bit);
 	pthread_mutex_init(&cq->ex.mutex, NULL);
 	pthread_cond_init(&cq->ex.cond, NULL);
 	post_init_cq(cq);

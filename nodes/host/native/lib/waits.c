@@ -53,6 +53,20 @@ static struct epoll *epoll_of(int fd)
 	return data && data->type == DATA_EPOLL ? (struct epoll *)data : NULL;
 }
 
+/* A timer of timerfd_create(2). It is this library's own: the host only lets the time pass. */
+struct timer {
+	struct data data;
+	uint64_t epoch_s;               /* of its clock */
+	uint64_t due_ps, interval_ps;   /* NEVER: disarmed; 0: it expires once */
+};
+
+static struct timer *timer_of(int fd)
+{
+	struct descriptor *descriptor = host_descriptor(fd);
+	struct data *data = descriptor ? descriptor->data : NULL;
+	return data && data->type == DATA_TIMER ? (struct timer *)data : NULL;
+}
+
 /*
  * The rows of a wait at the host, each with the place in `fds` that it counts for. A descriptor
  * of epoll is its members.
@@ -66,7 +80,22 @@ struct rows {
 	int native_count;
 	struct pollfd *natives;
 	int *native_places;
+	int timer_count;
+	struct {
+		const struct timer *timer;
+		int place, events;
+	} *timers;
 };
+
+static void add_timer(struct rows *rows, int place, const struct timer *timer, int events)
+{
+	rows->timers = realloc(rows->timers, (rows->timer_count + 1) * sizeof(*rows->timers));
+	if (!rows->timers)
+		native_fail("no memory for a poll of %d timers", rows->timer_count);
+	rows->timers[rows->timer_count].timer = timer;
+	rows->timers[rows->timer_count].events = events & (POLLIN | POLLRDNORM);
+	rows->timers[rows->timer_count++].place = place;
+}
 
 static void add_native(struct rows *rows, int place, int fd, short events)
 {
@@ -116,6 +145,10 @@ static void add_descriptor(struct rows *rows, int place, struct pollfd *polled, 
 		}
 	} else if (!descriptor) {
 		add_native(rows, place, polled->fd, polled->events);
+	} else if (timer_of(polled->fd)) {
+		add_timer(rows, place, timer_of(polled->fd), polled->events);
+	} else if (descriptor->kind == KIND_LOST) {
+		polled->revents |= POLLERR;
 	} else if (descriptor->kind == KIND_COMMAND) {
 		/* As Linux says of all files that know no poll. */
 		polled->revents |= (POLLIN | POLLRDNORM | POLLOUT | POLLWRNORM) & polled->events;
@@ -143,13 +176,38 @@ static int count_ready(const struct pollfd *fds, nfds_t count)
 	return ready;
 }
 
+int poll_now(struct pollfd *fds, nfds_t count)
+{
+	int ready;
+
+	do
+		ready = LIBC(poll)(fds, count, 0);
+	while (ready < 0 && errno == EINTR);
+	return ready;
+}
+
 static int look_at_natives(const struct rows *rows, struct pollfd *fds)
 {
-	if (rows->native_count > 0 && LIBC(poll)(rows->natives, rows->native_count, 0) < 0)
+	if (rows->native_count > 0 && poll_now(rows->natives, rows->native_count) < 0)
 		return -1;
 	for (int i = 0; i < rows->native_count; i++)
 		set_ready(fds, rows->native_places[i], rows->natives[i].revents);
 	return 0;
+}
+
+/* Notes those that are due; when the next one is. */
+static uint64_t look_at_timers(const struct rows *rows, struct pollfd *fds)
+{
+	uint64_t next = NEVER;
+
+	for (int i = 0; i < rows->timer_count; i++) {
+		uint64_t due = rows->timers[i].timer->due_ps;
+		if (due <= now_ps())
+			set_ready(fds, rows->timers[i].place, rows->timers[i].events);
+		else if (due < next && rows->timers[i].events)
+			next = due;
+	}
+	return next;
 }
 
 static int ask_host(const struct rows *rows, struct pollfd *fds, uint64_t timeout_ps)
@@ -182,13 +240,16 @@ int wait_for(struct pollfd *fds, nfds_t count, uint64_t timeout_ps)
 		fds[i].revents = 0;
 		add_descriptor(&rows, i, &fds[i], 0);
 	}
-	bool is_shared = rows.native_count > 0 && threads_share_descriptors();
+	bool is_shared = rows.native_count + rows.timer_count > 0 && threads_share_descriptors();
 	if (is_shared)
 		add_row(&rows, (struct row){ -1, POLLED_futex, POLLIN, (uintptr_t)&descriptors_key });
 	result = look_at_natives(&rows, fds);
+	look_at_timers(&rows, fds);
 	bool is_look = timeout_ps == 0 || count_ready(fds, count) > 0;
 	do {
+		uint64_t timer = look_at_timers(&rows, fds);
 		uint64_t end = native.alarm_ps < until ? native.alarm_ps : until;
+		end = timer < end ? timer : end;
 		if (is_shared && !is_look)
 			thread_waits_on(&descriptors_key);
 		if (result == 0)
@@ -198,12 +259,14 @@ int wait_for(struct pollfd *fds, nfds_t count, uint64_t timeout_ps)
 			result = result == 0 ? look_at_natives(&rows, fds) : result;
 		}
 		raise_alarm_if_due();
+		look_at_timers(&rows, fds);
 		if (result == 0)
 			result = count_ready(fds, count);
 	} while (result == 0 && !is_look && now_ps() < until && native.alarm_count == alarms);
 	free(rows.rows);
 	free(rows.natives);
 	free(rows.native_places);
+	free(rows.timers);
 	/* poll(2) and its kin never go on after a handler. */
 	if (result == 0 && native.alarm_count != alarms && timeout_ps != 0)
 		return fail(EINTR);
@@ -625,7 +688,7 @@ EXPORT int timer_create(clockid_t clock, struct sigevent *restrict event, timer_
 {
 	if (!native.active)
 		return LIBC(timer_create)(clock, event, timer);
-	complain("timer_create is refused: of timers the rack has alarm and setitimer");
+	complain("timer_create is refused: of timers the rack has alarm, setitimer and timerfd_create");
 	return fail(ENOTSUP);
 }
 
@@ -633,6 +696,119 @@ EXPORT int timerfd_create(int clock, int flags)
 {
 	if (!native.active)
 		return LIBC(timerfd_create)(clock, flags);
-	complain("timerfd_create is refused: of timers the rack has alarm and setitimer");
-	return fail(ENOTSUP);
+	if (flags & ~(TFD_CLOEXEC | TFD_NONBLOCK))
+		return fail(EINVAL);
+	if (clock != CLOCK_REALTIME && clock != CLOCK_MONOTONIC && clock != CLOCK_BOOTTIME &&
+	    clock != CLOCK_REALTIME_ALARM && clock != CLOCK_BOOTTIME_ALARM)
+		return fail(EINVAL);
+	struct timer *made = calloc(1, sizeof(*made));
+	if (!made)
+		return fail(ENOMEM);
+	int fd = descriptor_open(KIND_TIMER, 0);
+	if (fd < 0) {
+		free(made);
+		return -1;
+	}
+	*made = (struct timer){ { DATA_TIMER, 1 }, clock_epoch_s(clock), NEVER, 0 };
+	descriptor_of(fd)->data = made;
+	if (!(flags & TFD_CLOEXEC))
+		syscall(SYS_fcntl, fd, F_SETFD, 0);
+	if (flags & TFD_NONBLOCK)
+		syscall(SYS_fcntl, fd, F_SETFL, O_RDWR | O_NONBLOCK);
+	return fd;
+}
+
+/* The timer of a call, or NULL and errno. */
+static struct timer *timer_at(int fd)
+{
+	struct timer *timer = timer_of(fd);
+
+	if (!timer)
+		errno = syscall(SYS_fcntl, fd, F_GETFD) < 0 ? EBADF : EINVAL;
+	return timer;
+}
+
+static struct timespec ps_timespec(uint64_t ps)
+{
+	return (struct timespec){ ps / PS_PER_S, ps % PS_PER_S / PS_PER_NS };
+}
+
+/* Until it expires next. */
+static struct itimerspec timer_left(const struct timer *timer)
+{
+	uint64_t due = timer->due_ps, now = now_ps(), left = 0;
+
+	if (due != NEVER && due > now)
+		left = due - now;
+	else if (due != NEVER && timer->interval_ps)
+		left = timer->interval_ps - (now - due) % timer->interval_ps;
+	return (struct itimerspec){ ps_timespec(timer->interval_ps), ps_timespec(left) };
+}
+
+EXPORT int timerfd_gettime(int fd, struct itimerspec *left)
+{
+	if (!native.active)
+		return LIBC(timerfd_gettime)(fd, left);
+	struct timer *timer = timer_at(fd);
+	if (!timer)
+		return -1;
+	virtual_now_ps();
+	*left = timer_left(timer);
+	return 0;
+}
+
+EXPORT int timerfd_settime(int fd, int flags, const struct itimerspec *value, struct itimerspec *old)
+{
+	if (!native.active)
+		return LIBC(timerfd_settime)(fd, flags, value, old);
+	struct timer *timer = timer_at(fd);
+	if (!timer)
+		return -1;
+	if (flags & ~(TFD_TIMER_ABSTIME | TFD_TIMER_CANCEL_ON_SET) || !is_valid(&value->it_value) ||
+	    !is_valid(&value->it_interval))
+		return fail(EINVAL);
+	virtual_now_ps();
+	if (old)
+		*old = timer_left(timer);
+	struct timespec at = value->it_value;
+	timer->interval_ps = timespec_ps(&value->it_interval);
+	if (at.tv_sec == 0 && at.tv_nsec == 0) {
+		timer->due_ps = NEVER;
+	} else if (flags & TFD_TIMER_ABSTIME) {
+		at.tv_sec -= timer->epoch_s;
+		timer->due_ps = at.tv_sec < 0 ? 0 : timespec_ps(&at);
+	} else {
+		uint64_t ps = timespec_ps(&at);
+		timer->due_ps = ps == NEVER ? NEVER : now_ps() + ps;
+	}
+	/* Threads that wait for it look again. */
+	descriptors_changed();
+	return 0;
+}
+
+ssize_t timer_read(int fd, void *bytes, size_t length)
+{
+	struct timer *timer = timer_of(fd);
+	uint64_t expired = 1;
+
+	if (length < sizeof(expired))
+		return fail(EINVAL);
+	while (timer->due_ps > now_ps()) {
+		struct pollfd polled = { fd, POLLIN, 0 };
+		if (!descriptor_waits(fd)) {
+			/* A loop of such calls takes time. */
+			virtual_now_ps();
+			return fail(EAGAIN);
+		}
+		if (wait_for(&polled, 1, NEVER) < 0)
+			return -1;
+	}
+	if (timer->interval_ps) {
+		expired += (now_ps() - timer->due_ps) / timer->interval_ps;
+		timer->due_ps += expired * timer->interval_ps;
+	} else {
+		timer->due_ps = NEVER;
+	}
+	memcpy(bytes, &expired, sizeof(expired));
+	return sizeof(expired);
 }

@@ -12,9 +12,10 @@
  *   between (an ATOMIC WRITE waits for earlier responses), or the requester waits.
  * - no flush is needed (`none`): as `read`, and visible bytes are persistent.
  */
+import type { Memory } from "../../../../fabric/rack/plan/plan.ts";
 import type { UPDATES } from "../../../../fabric/rack/plan/vocabulary.ts";
 import type { PersistencePlan } from "../../../../fabric/wire/host_bus/rnic_command.ts";
-import type { Method, ReceivePlace } from "../common/persist_protocol.ts";
+import type { Method } from "../common/persist_protocol.ts";
 
 export type Flusher = PersistencePlan["flush"];
 
@@ -53,7 +54,7 @@ export type Update = typeof UPDATES[number];
 export interface CompoundTerms {
   readonly method: Method;
   readonly flusher: Flusher;
-  readonly receive: ReceivePlace;
+  readonly receive: Memory;
   readonly policy: "persistence" | "reception";
   readonly update: Update;
 }

@@ -1,12 +1,12 @@
+import { MEMORIES } from "../../../../fabric/rack/plan/plan.ts";
 import { METHODS, UPDATES } from "../../../../fabric/rack/plan/vocabulary.ts";
 import { deepStrictEqual as same, ok, strictEqual as equal } from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { compoundPlan, type CompoundRequest, type CompoundTerms } from "./compound_methods.ts";
-import { RECEIVE_PLACES } from "../common/persist_protocol.ts";
 
 const ALL: readonly CompoundTerms[] = METHODS.flatMap((method) =>
   (["read", "cpu", "none"] as const).flatMap((flusher) =>
-    RECEIVE_PLACES.flatMap((receive) =>
+    MEMORIES.flatMap((receive) =>
       (["persistence", "reception"] as const).flatMap((policy) =>
         UPDATES.map((update): CompoundTerms => ({ method, flusher, receive, policy, update }))
       )

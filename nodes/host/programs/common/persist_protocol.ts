@@ -4,6 +4,7 @@
  *
  *   type 1, why, flow or alone 1, name's bytes 2, va 8, id 4, rkey 4, length 8, access or next 4, tail …
  */
+import { MEMORIES, type Memory } from "../../../../fabric/rack/plan/plan.ts";
 import {
   IBV_ACCESS_FLUSH_GLOBAL,
   IBV_ACCESS_FLUSH_PERSISTENT,
@@ -66,11 +67,8 @@ export interface ServerTerms {
   /** P-02. */
   readonly flow: 1 | 2;
   readonly flush: PersistencePlan["flush"];
-  readonly receive: ReceivePlace;
+  readonly receive: Memory;
 }
-
-export const RECEIVE_PLACES = ["dram", "scm"] as const;
-export type ReceivePlace = typeof RECEIVE_PLACES[number];
 
 /**
  * Posted receives, and outstanding sends at most, at either end: twice the depth, so that
@@ -111,7 +109,7 @@ export function encodeServerTerms(terms: ServerTerms): Uint8Array<ArrayBuffer> {
   view.setUint32(0, TERMS_MAGIC);
   view.setUint8(4, terms.flow);
   view.setUint8(5, FLUSHES.indexOf(terms.flush));
-  view.setUint8(6, RECEIVE_PLACES.indexOf(terms.receive));
+  view.setUint8(6, MEMORIES.indexOf(terms.receive));
   return bytes;
 }
 
@@ -120,7 +118,7 @@ export function decodeServerTerms(bytes: Uint8Array): ServerTerms | undefined {
   if (bytes.length < 8 || view.getUint32(0) !== TERMS_MAGIC) return undefined;
   const flow = view.getUint8(4);
   const flush = FLUSHES[view.getUint8(5)];
-  const receive = RECEIVE_PLACES[view.getUint8(6)];
+  const receive = MEMORIES[view.getUint8(6)];
   if ((flow !== 1 && flow !== 2) || flush === undefined || receive === undefined) return undefined;
   return { flow, flush, receive };
 }

@@ -2,6 +2,7 @@
  * One thread of a fio job, all defaults filled in. Names and meanings are fio's (axboe/fio:
  * `HOWTO.rst`, `thread_options.h`). `console/fio` makes it from a job file.
  */
+import type { Memory } from "../../../../fabric/rack/plan/plan.ts";
 import type { Time } from "../../../../fabric/base/time.ts";
 import type { WcStatus } from "../../../../fabric/wire/host_bus/cqe.ts";
 
@@ -68,7 +69,7 @@ export interface FioJob {
   readonly directWriteToPmem: boolean;
   readonly busyWaitPolling: boolean;
   /** DRAM for the file name `malloc`, else SCM. */
-  readonly memory: "dram" | "scm";
+  readonly memory: Memory;
 }
 
 /** A queue pair limits it (rdma: FIO_RDMA_MAX_IO_DEPTH). */

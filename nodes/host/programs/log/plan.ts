@@ -1,6 +1,6 @@
 /**
- * Whether a client may continue the log that it has found, with which records, in which slots. No
- * slot is written before.
+ * A client decides by what it has found if it may continue a log, with which records, in which slots.
+ * No slot is written before.
  */
 import {
   chooseScan,

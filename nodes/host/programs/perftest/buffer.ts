@@ -2,6 +2,7 @@
  * The buffers of one end: for each queue pair a send place and, in the following lines, a receive
  * place.
  */
+import type { Memory } from "../../../../fabric/rack/plan/plan.ts";
 import { LINE_BYTES } from "../../../../fabric/base/cache_line.ts";
 import {
   IBV_ACCESS_LOCAL_WRITE,
@@ -14,7 +15,7 @@ import { allocPd, regMr } from "../../verbs/memory_region.ts";
 import { sge } from "../../verbs/post.ts";
 import type { Steps } from "../../cpu/program.ts";
 import type { Sge } from "../../../../fabric/wire/host_bus/wqe.ts";
-import type { Memory, RemotePlace } from "./terms.ts";
+import type { RemotePlace } from "./terms.ts";
 import type { Device, Mr, Pd, VerbError } from "../../verbs/objects.ts";
 
 export interface TestBuffer {

@@ -1,3 +1,4 @@
+import { MEMORIES } from "../../../../fabric/rack/plan/plan.ts";
 import { PS_PER_US } from "../../../../fabric/base/time.ts";
 import { RD_ATOMIC_MAX } from "../../../../fabric/wire/host_bus/qp_life_cycle.ts";
 import { TRANSPORT } from "../../cm/connection.ts";
@@ -20,7 +21,6 @@ import {
   type ConnectionType,
   CQ_MODERATION,
   type Duration,
-  MEMORIES,
   MODERATED_BYTES_MAX,
   PERFTEST,
   type PerftestName,

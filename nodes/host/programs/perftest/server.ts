@@ -2,6 +2,7 @@
  * perftest's server, one test after the other. It is active only in a ping-pong, and where SENDs
  * need receives.
  */
+import type { Memory } from "../../../../fabric/rack/plan/plan.ts";
 import type { CmDevice } from "../../cm/gsi.ts";
 import { type Connection, isDisconnected, refused } from "../../cm/connection.ts";
 import { waitCompletion } from "../../verbs/completion_queue.ts";
@@ -38,7 +39,6 @@ import {
   decodePerftestTerms,
   encodeAnswer,
   encodeReason,
-  type Memory,
   PERFTEST,
   type PerftestTerms,
   RX_DEPTH,

@@ -2,6 +2,7 @@
  * perftest's tests, and the terms in private data. Names, defaults and meanings are perftest's
  * (linux-rdma/perftest: `perftest_parameters.h`).
  */
+import { MEMORIES, type Memory } from "../../../../fabric/rack/plan/plan.ts";
 import type { Time } from "../../../../fabric/base/time.ts";
 import type { WqeOpcode } from "../../../../fabric/wire/host_bus/wqe_opcode.ts";
 
@@ -101,8 +102,6 @@ export const ITERATIONS_MAX = 10_000_000, DEPTH_MAX = 8192;
 export const BYTES_MAX = 8 * 2 ** 20;
 /** perftest's Q_Key of UD queue pairs. */
 export const UD_Q_KEY = 0x1111_1111;
-export const MEMORIES = ["dram", "scm"] as const;
-export type Memory = typeof MEMORIES[number];
 export const ATOMICS = ["fetch-add", "compare-swap"] as const;
 export type Atomic = typeof ATOMICS[number];
 

@@ -1,3 +1,4 @@
+import { MEMORIES } from "../../../../fabric/rack/plan/plan.ts";
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import {
@@ -8,7 +9,6 @@ import {
   encodeAnswer,
   encodePerftestTerms,
   encodePlace,
-  MEMORIES,
   PERFTESTS,
   type PerftestTerms,
   QPS_MAX,

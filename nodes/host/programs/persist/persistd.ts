@@ -6,6 +6,7 @@
  * One completion queue serves all connections. Receives are posted for twice the requester's depth, so that they may be
  * replenished a little late.
  */
+import { MEMORIES } from "../../../../fabric/rack/plan/plan.ts";
 import { NEVER } from "../../../../fabric/base/time.ts";
 import { listen, type ListenerEvent, listening, nextEvent } from "../../cm/listen.ts";
 import { waitCompletion } from "../../verbs/completion_queue.ts";
@@ -14,7 +15,7 @@ import { failed, must } from "../../verbs/device.ts";
 import { allocPd } from "../../verbs/memory_region.ts";
 import type { Steps } from "../../cpu/program.ts";
 import { countOption, type Options, wordOption } from "../common/options.ts";
-import { RECEIVE_PLACES, SERVICE } from "../common/persist_protocol.ts";
+import { SERVICE } from "../common/persist_protocol.ts";
 import { dropClient, handleRequest, replenish } from "./persistd_client.ts";
 import { type Client, freeMemory, recover, type Server } from "./persistd_memory.ts";
 import { inTurn, storeOf } from "./persistd_store.ts";
@@ -61,7 +62,7 @@ function* startServer(device: CmDevice, options: Options): Steps<Server> {
     words: ["nt-store", "flush"] as const,
     otherwise: "nt-store",
   });
-  const receive = wordOption(options, "receive", { words: RECEIVE_PLACES, otherwise: "dram" });
+  const receive = wordOption(options, "receive", { words: MEMORIES, otherwise: "dram" });
   // The service listens first, so that requests of early clients are not lost.
   const listener = must(listen(device, SERVICE));
   const { flow, flush } = device.state.persistence;

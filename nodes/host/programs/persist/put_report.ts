@@ -126,7 +126,7 @@ export function resultOf(
     depth: options.depth,
     flow: region.flow,
     policy: client.policy,
-    /** Whether the last completion means persistence here. */
+    /** True if the last completion means persistence here. */
     promises: promised,
     written: rangesOf(put.flags, WRITTEN, size),
     writtenMessages: put.written,

@@ -1,0 +1,80 @@
+/**
+ * A rack whose nats-servers are other machines, 0.65 ms away: network namespaces at a switch of the
+ * test's own. What a network does to it costs time, and changes nothing.
+ */
+import assert from "node:assert/strict";
+import { afterEach, beforeEach, describe } from "@std/testing/bdd";
+import { sleep } from "../../fabric/bus/wall_time.ts";
+import { CommandRig } from "../support/command.ts";
+import { Machines, machinesMissing } from "../support/machines.ts";
+import { NatsCluster } from "../support/nats_cluster.ts";
+import { contentOf } from "../support/process_rack.ts";
+import { itUnless } from "../support/skipping.ts";
+
+const PAIR = new URL("../../scripts/scenarios/persist_pair.yaml", import.meta.url);
+const ONE = ["--method", "persist-opcode", "--ddio", "off"];
+const SERVERS = 3;
+/** The rack's own; the servers' are before it. */
+const RACK = SERVERS;
+/** Half of the round trip between halls of a data centre. */
+const DELAY_US = 325;
+/** Longer than it takes to find a server silent, which is 6 s. */
+const CUT_MS = 9_000;
+
+const itOnMachines = itUnless(await machinesMissing(), "a rack over several machines");
+
+describe("A rack over several machines", () => {
+  let rig: CommandRig;
+  let machines: Machines;
+  let cluster: NatsCluster;
+  let line: string[];
+  let digest: string;
+
+  async function open() {
+    machines = await Machines.open(rig.cache, { count: SERVERS + 1, delayUs: DELAY_US });
+    cluster = await NatsCluster.open(rig.cache, {
+      servers: SERVERS,
+      place: (i) => ({ before: machines.on(i), host: machines.address(i) }),
+    });
+  }
+
+  beforeEach(async () => {
+    rig = await CommandRig.open();
+    const input = await rig.file("data.bin", contentOf(32 * 1024));
+    line = ["run", PAIR.pathname, "--input", input, ...ONE, "--json"];
+    digest = JSON.parse(await rig.must([...line, "--pack", "all"])).digest;
+  });
+
+  afterEach(async () => {
+    await cluster?.close();
+    await machines?.close();
+    assert.deepEqual(rig.processes(), []);
+    await rig.close();
+  });
+
+  const happenings = {
+    "a server's end for good": () => Promise.resolve(cluster.server(0).kill()),
+    "9 s without a link to the server in use": () => cut(0),
+    "9 s without a link to any server": () => cut(RACK),
+  };
+  for (const [what, happen] of Object.entries(happenings)) {
+    itOnMachines(`has the digest of one process: ${what}`, async () => {
+      await open();
+      const args = [...line, "--delay", "3", "--nats", cluster.urls];
+      const command = rig.start(args, { before: machines.on(RACK) });
+      await rig.moving();
+      await happen();
+      const { code, stdout, stderr } = await command.ended;
+      assert.equal(code, 0, stderr);
+      const report = JSON.parse(stdout);
+      assert.equal(report.digest, digest);
+      assert.deepEqual(report.faults ?? [], []);
+    });
+  }
+
+  async function cut(machine: number): Promise<void> {
+    await machines.cut(machine);
+    await sleep(CUT_MS);
+    await machines.heal(machine);
+  }
+});
