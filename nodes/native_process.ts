@@ -63,6 +63,7 @@ class PipedProcess implements NativeProcess {
   /** The launcher's number, and that of the session with all of the program's processes. */
   readonly #session: number;
   readonly #outputs: Record<"stdout" | "stderr", { readonly file: Deno.FsFile; read: number }>;
+  readonly #children: Pipes[] = [];
   #code: number | undefined;
 
   constructor({ library, directory, wrap }: NativeOptions, { name, file, argv, env }: NativeStart) {
@@ -112,6 +113,7 @@ class PipedProcess implements NativeProcess {
     const pipes = ["requests", "replies"].map((pipe) => `${this.#folder}/${pipe}.${pid}`);
     const main = new Pipes(pipes[0]!, pipes[1]!);
     for (const pipe of pipes) Deno.removeSync(pipe);
+    this.#children.push(main);
     return {
       main,
       first: undefined,
@@ -137,7 +139,7 @@ class PipedProcess implements NativeProcess {
   /** A program that goes on without its pipes, by an exec for one, is killed. */
   end(): number {
     if (this.#code !== undefined) return this.#code;
-    this.main.close();
+    for (const pipes of [this.main, ...this.#children]) pipes.close();
     const code = this.#awaitStatus();
     if (code === undefined) killSession(this.#session);
     return this.#code = code ?? KILLED;

@@ -204,7 +204,7 @@ function shownOptions(options: readonly string[], client: readonly string[]): st
 
 /** Runs a row. @param runs how often, with the same lease. */
 export async function show(row: TableRow, runs = RUNS): Promise<Shown> {
-  const { binary, ends, client = [], packaged } = row;
+  const { binary, ends, packaged } = row;
   const command = [binary, ...wordsOf(row)].join(" "), version = versionOf(packaged) ?? "";
   const [, given, on] = keyOf(row);
   if (pathOf(binary) === undefined) {

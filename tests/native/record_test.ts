@@ -102,11 +102,30 @@ describe("a record of native programs", () => {
   it("has each life of a host whose power fails, with what was persistent in between", async () => {
     const scenario = scmScenario();
     const { run, record } = await recorded(scenario);
-    assert.equal(run.lines.a!.length, 4);
+    assert.equal(run.lines.a!.length, 8);
     assert.deepEqual(
       [...Deno.readDirSync(`${record}/${RECORDED_FOLDER}`)].map(({ name }) => name).sort(),
       ["a", "a.1"],
     );
+    assertSame(replayNative(record, scenario), run);
+  });
+
+  it("has each child of a program, and of its children, also where the host's power fails", async () => {
+    const file = compiled(folder, "fork_check.c", ["-libverbs", "-lpthread"]);
+    const scenario = [
+      "name: fork",
+      "hosts: { a: { services: none }, b: { services: none } }",
+      "programs:",
+      `  - { on: b, native: [${file}, server] }`,
+      `  - { on: a, native: [${file}, client, b], at: 1ms }`,
+      `  - { on: a, native: [${file}], restart: true, at: 2ms }`,
+      "faults: [{ kill: a, at: 4500us }, { start: a, at: 9ms }]",
+    ].join("\n");
+    const { run, record } = await recorded(scenario);
+    const names = (host: string) =>
+      [...Deno.readDirSync(`${record}/${RECORDED_FOLDER}/${host}`)].map(({ name }) => name);
+    assert.ok(names("b").some((name) => /~\d+$/.test(name)), `${names("b")}`);
+    assert.ok(names("a.1").some((name) => /~\d+$/.test(name)), `${names("a.1")}`);
     assertSame(replayNative(record, scenario), run);
   });
 

@@ -43,6 +43,7 @@ export interface NativeProcess {
   fork?(pid: number): NativeProcess;
   /** How it has ended: waits for it. A code of 128 and more: by that signal. */
   end(): number;
+  /** With its children. */
   kill(): void;
 }
 

@@ -8,6 +8,7 @@
  */
 import { finish, hashBytes, mix, PRIME1 } from "../../../fabric/base/hash.ts";
 import { bufferViewOf, viewOf } from "../../../fabric/base/slab.ts";
+import type { NativeStart } from "./port.ts";
 import { HEAD, REPLY, REQUEST_NAMES, type RequestRow, REQUESTS } from "./requests.ts";
 
 /** Another version is refused. Goes up with each change of what is written. */
@@ -38,6 +39,11 @@ export const OPERATIONS = {
   /** The exit code. */
   ended: 12,
 } as const;
+
+/** A program's child by fork(2) has a record of its own, beginning with its parent's command. */
+export function childOf(start: NativeStart, pid: number): NativeStart {
+  return { ...start, name: `${start.name}~${pid}` };
+}
 
 const WORD_BYTES = 8;
 const PLACE = Object.fromEntries(REPLY.map((name, place) => [name, place])) as Readonly<

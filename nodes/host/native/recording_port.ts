@@ -3,6 +3,7 @@ import { KnownMemory } from "./known_memory.ts";
 import { tableVersion } from "./header.ts";
 import type { NativePort, NativeProcess, NativeStart, NativeThread } from "./port.ts";
 import {
+  childOf,
   OPERATIONS,
   RECORD_VERSION,
   RecordWriter,
@@ -45,12 +46,13 @@ export function recordingPort(
   },
 ): RecordingPort {
   const records: Recorder[] = [];
+  const recorderOf = (start: NativeStart) => {
+    const recorder = new Recorder(open(start), most);
+    records.push(recorder);
+    return recorder;
+  };
   return {
-    start(start) {
-      const recorder = new Recorder(open(start), most);
-      records.push(recorder);
-      return new RecordedProcess(port, start, recorder);
-    },
+    start: (start) => new RecordedProcess(start, { begin: () => port.start(start), recorderOf }),
     flush() {
       for (const recorder of records) recorder.flush();
     },
@@ -118,19 +120,27 @@ class Recorder {
 }
 
 class RecordedProcess implements NativeProcess, NativeThread {
+  readonly fork?: (pid: number) => NativeProcess;
   readonly first: Uint8Array<ArrayBuffer> | undefined;
   readonly #process: NativeProcess;
   readonly #recorder: Recorder;
   readonly #codec = new RequestCodec();
   readonly #known = new KnownMemory();
   readonly #written = new Written();
+  readonly #children: NativeProcess[] = [];
   /** The last reply's time, and where the last read ended. */
   #nowPs = 0;
   #readEnd = 0;
   #isEnded = false;
 
-  constructor(port: NativePort, start: NativeStart, recorder: Recorder) {
-    this.#recorder = recorder;
+  constructor(
+    start: NativeStart,
+    { begin, recorderOf }: {
+      readonly begin: () => NativeProcess;
+      readonly recorderOf: (start: NativeStart) => Recorder;
+    },
+  ) {
+    const recorder = this.#recorder = recorderOf(start);
     recorder.put(OPERATIONS.started, (writer) => {
       writer.number(RECORD_VERSION);
       writer.number(tableVersion());
@@ -138,13 +148,21 @@ class RecordedProcess implements NativeProcess, NativeThread {
       for (const word of start.argv) writer.text(word);
     });
     try {
-      this.#process = port.start(start);
+      this.#process = begin();
     } catch (error) {
       recorder.cut(`its process could not be started: ${(error as Error).message}`);
       throw error;
     }
-    const { first } = this.#process;
+    const process = this.#process, { first } = process;
     this.first = first;
+    if (process.fork !== undefined) {
+      this.fork = (pid) => {
+        const begin = () => process.fork!(pid);
+        const child = new RecordedProcess(childOf(start, pid), { begin, recorderOf });
+        this.#children.push(child);
+        return child;
+      };
+    }
     if (first === undefined) recorder.put(OPERATIONS.none);
     else recorder.put(OPERATIONS.first, (writer) => this.#codec.encode(writer, first));
   }
@@ -218,6 +236,7 @@ class RecordedProcess implements NativeProcess, NativeThread {
   kill(): void {
     this.#process.kill();
     this.#recorder.close();
+    for (const child of this.#children) child.kill();
   }
 
   #putWritten(): void {

@@ -5,6 +5,7 @@ import { KnownMemory } from "./known_memory.ts";
 import { tableVersion } from "./header.ts";
 import type { NativePort, NativeProcess, NativeStart, NativeThread } from "./port.ts";
 import {
+  childOf,
   OPERATIONS,
   RECORD_VERSION,
   RecordReader,
@@ -30,13 +31,14 @@ export function replayingPort(
   open: (start: NativeStart) => RecordSource,
 ): NativePort {
   return {
-    start: (start) => new ReplayedProcess(nativeNamed(start, host), start, open(start)),
+    start: (start) => new ReplayedProcess(start, { host, open }),
   };
 }
 
 /** For people: the program as the scenario has it, its number on its host, and the host. */
 export function nativeNamed({ name, argv }: NativeStart, host: string): string {
-  return `${argv[0]}${/#\d+$/.exec(name)?.[0] ?? ""} on ${host}`;
+  const [, number = "", child] = /(#\d+)?(?:~(\d+))?$/.exec(name)!;
+  return `${argv[0]}${number}${child === undefined ? "" : `'s child ${child}`} on ${host}`;
 }
 
 class ReplayedProcess implements NativeProcess, NativeThread {
@@ -53,8 +55,18 @@ class ReplayedProcess implements NativeProcess, NativeThread {
   #isKilled = false;
   #code: number | undefined;
 
-  constructor(who: string, { argv }: NativeStart, { next, lacks }: RecordSource) {
-    this.#who = who;
+  readonly fork: (pid: number) => NativeProcess;
+
+  constructor(
+    start: NativeStart,
+    { host, open }: {
+      readonly host: string;
+      readonly open: (start: NativeStart) => RecordSource;
+    },
+  ) {
+    const { argv } = start, { next, lacks } = open(start);
+    this.#who = nativeNamed(start, host);
+    this.fork = (pid) => new ReplayedProcess(childOf(start, pid), { host, open });
     this.#lacks = lacks;
     const reader = this.#reader = new RecordReader(next);
     this.#checkStart(argv);
