@@ -50,6 +50,7 @@ class ReplayedProcess implements NativeProcess, NativeThread {
   readonly #known = new KnownMemory();
   readonly #written = new Written();
   readonly #asked = new Map<number, Asked>();
+  readonly #shown = { stdout: 0, stderr: 0 };
   #nowPs = 0;
   #readEnd = 0;
   #isKilled = false;
@@ -139,11 +140,17 @@ class ReplayedProcess implements NativeProcess, NativeThread {
     this.#known.set(address, bytes);
   }
 
-  /** As much as was shown there; a stream that had nothing new is on no record. */
-  output(stream: "stdout" | "stderr"): Uint8Array<ArrayBuffer> {
-    if (this.#isKilled || this.#reader.operation !== OPERATIONS[stream]) return NO_BYTES;
+  /**
+   * As much as was shown there; a stream that had nothing new is on no record, and what comes next there may
+   * be of a child, which has printed more.
+   */
+  output(stream: "stdout" | "stderr", upTo = Infinity): Uint8Array<ArrayBuffer> {
+    if (this.#isKilled || this.#shown[stream] >= upTo) return NO_BYTES;
+    if (this.#reader.operation !== OPERATIONS[stream]) return NO_BYTES;
     this.#reader.byte();
-    return this.#reader.bytes();
+    const bytes = this.#reader.bytes();
+    this.#shown[stream] += bytes.length;
+    return bytes;
   }
 
   end(): number {
