@@ -53,7 +53,7 @@ export function addExplore(program: Command): void {
 With --protocol, which takes --limit as states of each rack: 0: all racks hold, 1: one does not, with the shortest way there, 2: not all states were seen, or no
 rack has met any of the rows; see scripts/scenarios/OWN_COHERENCE.md.
 A protocol's own file may say how a host recovers, and what must hold then: see scripts/scenarios/OWN_RECOVERY.md.
-Native programs run once, and their recover: on each content of memory that is left: see scripts/scenarios/NATIVE.md.
+Native programs run once, and their recover: on each content of memory that is left: see scripts/scenarios/NATIVE_SCM.md.
 Ends with 0: every promise is kept; 1: one is not, with a counterexample, or the run is wrong without a power failure
 (failed); 2: not all instants or choices were seen (partial), or nothing was promised or checked (unchecked).
 
