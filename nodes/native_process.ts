@@ -3,6 +3,7 @@
  * writes on them, so that a program's turn is a call (see `host/native/port.ts`). One of the few files
  * of `nodes/` with I/O.
  */
+import { joined, viewOf } from "../fabric/base/slab.ts";
 import { MESSAGE, MESSAGES } from "./host/native/requests.ts";
 import {
   FILE_BYTES,
@@ -309,21 +310,6 @@ function grown(buffer: Uint8Array<ArrayBuffer>, least: number): Uint8Array<Array
   const larger = new Uint8Array(2 ** Math.ceil(Math.log2(least)));
   larger.set(buffer);
   return larger;
-}
-
-function viewOf({ buffer, byteOffset, byteLength }: Uint8Array): DataView {
-  return new DataView(buffer, byteOffset, byteLength);
-}
-
-function joined(parts: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
-  if (parts.length === 1) return parts[0] as Uint8Array<ArrayBuffer>;
-  const all = new Uint8Array(parts.reduce((sum, { length }) => sum + length, 0));
-  let at = 0;
-  for (const part of parts) {
-    all.set(part, at);
-    at += part.length;
-  }
-  return all;
 }
 
 /** By the shell, the only command that this process may run. @throws Error with what it said. */

@@ -10,7 +10,7 @@
 import { deflateRawSync, inflateRawSync } from "node:zlib";
 import { hashBytes } from "../fabric/base/hash.ts";
 import { ReplayError } from "../fabric/base/replay_error.ts";
-import { viewOf } from "../fabric/base/slab.ts";
+import { joined, viewOf } from "../fabric/base/slab.ts";
 import type { NativePort } from "./host/native/port.ts";
 import type { RecordSink } from "./host/native/recording_port.ts";
 import { AGAIN, nativeNamed, replayingPort } from "./host/native/replaying_port.ts";
@@ -138,16 +138,6 @@ function blockHead(stored: Uint8Array, kind: number, of: number): Uint8Array {
 function writeAll(file: Deno.FsFile, parts: readonly Uint8Array[]): void {
   const bytes = joined(parts);
   for (let at = 0; at < bytes.length;) at += file.writeSync(bytes.subarray(at));
-}
-
-function joined(parts: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
-  const all = new Uint8Array(parts.reduce((sum, { length }) => sum + length, 0));
-  let at = 0;
-  for (const part of parts) {
-    all.set(part, at);
-    at += part.length;
-  }
-  return all;
 }
 
 function remove(path: string): void {

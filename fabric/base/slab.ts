@@ -74,3 +74,14 @@ export function copyOf(bytes: Uint8Array): Uint8Array<ArrayBuffer> {
   copy.set(bytes);
   return copy;
 }
+
+/** One after the other. */
+export function joined(parts: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
+  const all = new Uint8Array(parts.reduce((sum, { length }) => sum + length, 0));
+  let at = 0;
+  for (const part of parts) {
+    all.set(part, at);
+    at += part.length;
+  }
+  return all;
+}

@@ -1,12 +1,12 @@
 /** Files of records of native programs (`nodes/native_records.ts`): what a killed process leaves of them. */
 import assert from "node:assert/strict";
 import { afterAll, describe, it } from "@std/testing/bdd";
-import { ReplayError } from "../../fabric/base/replay_error.ts";
 import { recordingPort } from "../../nodes/host/native/recording_port.ts";
 import { scriptedPort } from "../../nodes/host/testing/native_testing.ts";
 import {
   conversation,
   done,
+  replayErrorOf,
   SCRIPTS,
   startOf,
 } from "../../nodes/host/testing/native_port_contract.ts";
@@ -27,16 +27,6 @@ function portInto(directory: string, most?: number) {
 
 function replayed(directory: string) {
   return new Records(readRecords(directory)).port("a", 0).start(startOf("talks"));
-}
-
-function errorOf(replay: () => unknown): string {
-  try {
-    replay();
-  } catch (error) {
-    assert.ok(error instanceof ReplayError, String(error));
-    return error.message;
-  }
-  throw new assert.AssertionError({ message: "It goes on" });
 }
 
 describe("files of records", () => {
@@ -60,7 +50,7 @@ describe("files of records", () => {
     assert.ok(again.main.resume(done(10)) !== undefined);
     assert.ok(again.main.resume(done(20, { name: "post_send" })) !== undefined);
     assert.match(
-      errorOf(() => again.main.resume(done(30, { name: "post_send" }))),
+      replayErrorOf(() => again.main.resume(done(30, { name: "post_send" }))),
       /^The record of native program talks on a ends before the reply at 30 ps to request 3 of thread 0 \(post_send\): how the program went on is not known\. It needs to be run again\.$/,
     );
   });
@@ -74,7 +64,7 @@ describe("files of records", () => {
     const tail = `${fileOf(directory)}.tail`;
     Deno.truncateSync(tail, Deno.statSync(tail).size - 1);
     assert.match(
-      errorOf(() => replayed(directory).main.resume(done(10))),
+      replayErrorOf(() => replayed(directory).main.resume(done(10))),
       /ends before the reply at 10 ps to request 1 of thread 0 \(sleep\) \(\d+ B behind its last whole block are dropped: its host was killed as it wrote them\): /,
     );
   });
@@ -101,7 +91,7 @@ describe("files of records", () => {
     port.flush();
     const records = new Records(readRecords(directory));
     const again = records.port("a", 0).start(startOf("talks"));
-    errorOf(() => again.main.resume(done(10)));
+    replayErrorOf(() => again.main.resume(done(10)));
     process.main.resume(done(10));
     process.kill();
     records.take(readRecords(directory));
@@ -113,7 +103,7 @@ describe("files of records", () => {
     const directory = newDirectory();
     conversation(portInto(directory, 100).start(startOf("talks")));
     assert.equal(
-      errorOf(() => replayed(directory)),
+      replayErrorOf(() => replayed(directory)),
       "The record of native program talks on a is not whole: it was longer than 100 B. It needs to " +
         "be run again.",
     );

@@ -2,9 +2,9 @@
  * Records of native programs (`nodes/host/native/record_format.ts`): a replay of a recorded run comes to
  * the same without the binary, or says where the program would have gone another way.
  */
+import { replayErrorOf } from "../../nodes/host/testing/native_port_contract.ts";
 import assert from "node:assert/strict";
 import { afterAll, describe } from "@std/testing/bdd";
-import { ReplayError } from "../../fabric/base/replay_error.ts";
 import type { RackPlan } from "../../fabric/rack/plan/plan.ts";
 import { RECORDED_FOLDER } from "../../nodes/native_records.ts";
 import {
@@ -61,16 +61,6 @@ function assertSame(replayed: NativeRun, run: NativeRun): void {
     [replayed.rack.simulator.digest, replayed.rack.simulator.events],
     [digest, events],
   );
-}
-
-function errorOf(replay: () => unknown): string {
-  try {
-    replay();
-  } catch (error) {
-    assert.ok(error instanceof ReplayError, String(error));
-    return error.message;
-  }
-  throw new assert.AssertionError({ message: "The replay has come to its end" });
 }
 
 function scmScenario(): string {
@@ -136,7 +126,7 @@ describe("a record of native programs", () => {
       cables: plan.cables.map((cable) => ({ ...cable, latencyPs: 2 * cable.latencyPs })),
     });
     assert.match(
-      errorOf(() => replayNative(record, PINGPONG, { change })),
+      replayErrorOf(() => replayNative(record, PINGPONG, { change })),
       /^Native program \/usr\/bin\/ibv_rc_pingpong#1 on [ab] would have gone another way at the reply at \S+ \S+ to request \d+ of thread 0 \(\w+\): recorded is .*, found .*\. It needs to be run again\.$/,
     );
   });
@@ -145,7 +135,7 @@ describe("a record of native programs", () => {
     const { record } = await recorded(PINGPONG);
     const other = PINGPONG.replace('"40"]', '"41"]');
     assert.equal(
-      errorOf(() => replayNative(record, other)),
+      replayErrorOf(() => replayNative(record, other)),
       "Native program /usr/bin/ibv_rc_pingpong#1 on b would have gone another way at its start: " +
         'recorded is "/usr/bin/ibv_rc_pingpong -g 0 -c -n 40", ' +
         'found "/usr/bin/ibv_rc_pingpong -g 0 -c -n 41". It needs to be run again.',
@@ -156,7 +146,7 @@ describe("a record of native programs", () => {
     const { record } = await recorded(PINGPONG);
     Deno.removeSync(`${record}/${RECORDED_FOLDER}/b`, { recursive: true });
     assert.equal(
-      errorOf(() => replayNative(record, PINGPONG)),
+      replayErrorOf(() => replayNative(record, PINGPONG)),
       "There is no record of native program /usr/bin/ibv_rc_pingpong#1 on b in life 0 of its host. " +
         "It needs to be run again.",
     );

@@ -285,14 +285,17 @@ function checkQuorum({ options }: DraftProgram, path: Path, report: Report): voi
   report([...path, "quorum"], { found: String(quorum), expected });
 }
 
+/** A host or card that programs on `on` name as their peer. */
+interface Peer {
+  readonly path: Path;
+  readonly peer: string;
+  readonly on: readonly string[];
+  readonly draft: Draft;
+}
+
 /** C-01: cards of two versions drop each other's frames, so no program can connect them. */
 function checkVersions(
-  { path, peer, on, draft }: {
-    readonly path: Path;
-    readonly peer: string;
-    readonly on: readonly string[];
-    readonly draft: Draft;
-  },
+  { path, peer, on, draft }: Peer,
   report: Report,
 ): void {
   const versions = new Map(draft.hosts.map(({ name, roce = "v2" }) => [name, roce]));
@@ -307,12 +310,7 @@ function checkVersions(
 
 /** It would be refused its connection, in the run. A program of one's own may be in the service's place. */
 function checkServed(
-  { path, peer, on, draft }: {
-    readonly path: Path;
-    readonly peer: string;
-    readonly on: readonly string[];
-    readonly draft: Draft;
-  },
+  { path, peer, on, draft }: Peer,
   report: Report,
 ): void {
   const runsOn = (host: string, is: (program: DraftProgram) => boolean) =>

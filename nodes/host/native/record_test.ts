@@ -1,13 +1,13 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import fc from "fast-check";
-import { ReplayError } from "../../../fabric/base/replay_error.ts";
 import { seeded } from "../../../fabric/base/property_testing.ts";
 import { scriptedPort } from "../testing/native_testing.ts";
 import {
   conversation,
   done,
   nativePortContract,
+  replayErrorOf,
   REQUEST_FORMS,
   SCRIPTS,
   startOf,
@@ -53,16 +53,6 @@ function recordOf(name: string, live: (process: NativeProcess) => unknown): read
   return sink.parts;
 }
 
-function errorOf(replay: () => unknown): string {
-  try {
-    replay();
-  } catch (error) {
-    assert.ok(error instanceof ReplayError, String(error));
-    return error.message;
-  }
-  throw new assert.AssertionError({ message: "It goes on" });
-}
-
 nativePortContract("a scripted port", () => scriptedPort(SCRIPTS));
 nativePortContract("a recording port", () => recording().port);
 nativePortContract("a replaying port", () => {
@@ -96,7 +86,7 @@ describe("a record", () => {
     const process = replayed();
     process.main.write(MEMORY_BASE, Uint8Array.of(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12));
     assert.equal(
-      errorOf(() => process.main.resume(done(11))),
+      replayErrorOf(() => process.main.resume(done(11))),
       "Native program talks on a would have gone another way at the reply at 11 ps to request 1 " +
         "of thread 0 (sleep): recorded is 10 ps, found 11 ps. It needs to be run again.",
     );
@@ -106,14 +96,14 @@ describe("a record", () => {
     const process = replayed();
     process.main.write(MEMORY_BASE, Uint8Array.of(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 13));
     assert.match(
-      errorOf(() => process.main.resume(done(10))),
+      replayErrorOf(() => process.main.resume(done(10))),
       /: recorded is 12 B that the card has written to its memory, with hash .*, found 12 B /,
     );
   });
 
   it("tells a read that its run did not make", () => {
     assert.match(
-      errorOf(() => replayed().main.read(MEMORY_BASE, 64)),
+      replayErrorOf(() => replayed().main.read(MEMORY_BASE, 64)),
       /recorded is a write of the card into its memory, found a read of 64 B at 0x100000\./,
     );
   });
@@ -122,7 +112,7 @@ describe("a record", () => {
     const process = replayed();
     first(process);
     assert.match(
-      errorOf(() => process.main.resume(done(30, { name: "post_send" }))),
+      replayErrorOf(() => process.main.resume(done(30, { name: "post_send" }))),
       /^The record of native program talks on a ends before the reply at 30 ps to request 2 of /,
     );
   });

@@ -1,4 +1,5 @@
 /** What every port of native programs does (`host/native/port.ts`): live, recording or replaying. */
+import { ReplayError } from "../../../fabric/base/replay_error.ts";
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { encodeReply, Request } from "../native/words.ts";
@@ -96,3 +97,14 @@ export const REQUEST_FORMS: readonly Uint8Array<ArrayBuffer>[] = [
   encodeRequest("scm_store", { spans: [{ offset: 64, bytes: Uint8Array.of(1, 2, 3) }] }),
   encodeRequest("socket_send", { args: { socket: 5 }, bytes: Uint8Array.of(4, 5, 6) }),
 ];
+
+/** What a replay says that cannot go on. */
+export function replayErrorOf(replay: () => unknown): string {
+  try {
+    replay();
+  } catch (error) {
+    assert.ok(error instanceof ReplayError, String(error));
+    return error.message;
+  }
+  throw new assert.AssertionError({ message: "The replay goes on" });
+}

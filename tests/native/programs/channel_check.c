@@ -4,6 +4,8 @@
  * each in another way, then the client's end.
  */
 #define _GNU_SOURCE
+#include "check.h"
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -17,15 +19,6 @@
 #include <sys/select.h>
 #include <sys/socket.h>
 #include <unistd.h>
-
-#define CHECK(condition)                                                              \
-	do {                                                                          \
-		if (!(condition)) {                                                   \
-			fprintf(stderr, "line %d: not %s: %s\n", __LINE__, #condition, \
-				strerror(errno));                                     \
-			exit(1);                                                      \
-		}                                                                     \
-	} while (0)
 
 struct end {
 	uint32_t qpn;

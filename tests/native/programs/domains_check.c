@@ -1,4 +1,6 @@
 /* Devices that are open twice, imports, parent domains and thread domains, on one host. */
+#include "check.h"
+
 #include <errno.h>
 #include <infiniband/verbs.h>
 #include <poll.h>
@@ -6,14 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#define CHECK(condition)                                                                  \
-	do {                                                                              \
-		if (!(condition)) {                                                       \
-			fprintf(stderr, "%d: %s: %s\n", __LINE__, #condition, strerror(errno)); \
-			exit(1);                                                          \
-		}                                                                         \
-	} while (0)
 
 static struct ibv_device *device;
 static char bytes[64];

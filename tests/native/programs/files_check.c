@@ -4,6 +4,8 @@
  * a thing that is not as it should be ends the program with the line's number.
  */
 #define _GNU_SOURCE
+#include "check.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -25,15 +27,6 @@
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
-
-#define CHECK(condition)                                                              \
-	do {                                                                          \
-		if (!(condition)) {                                                   \
-			fprintf(stderr, "line %d: not %s: %s\n", __LINE__, #condition, \
-				strerror(errno));                                     \
-			exit(1);                                                      \
-		}                                                                     \
-	} while (0)
 
 #define DEVICE "/sys/class/infiniband/rackmesh0"
 

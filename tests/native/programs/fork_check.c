@@ -4,6 +4,8 @@
  * each connection. Each line of output has the virtual time.
  */
 #define _GNU_SOURCE
+#include "check.h"
+
 #include <errno.h>
 #include <infiniband/verbs.h>
 #include <netdb.h>
@@ -23,15 +25,6 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-
-#define CHECK(condition)                                                              \
-	do {                                                                          \
-		if (!(condition)) {                                                   \
-			fprintf(stderr, "line %d: not %s: %s\n", __LINE__, #condition, \
-				strerror(errno));                                     \
-			_exit(1);                                                     \
-		}                                                                     \
-	} while (0)
 
 static void say(const char *format, ...)
 {

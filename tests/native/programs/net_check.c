@@ -4,6 +4,8 @@
  * thing that is not as Linux has it ends the program with the line's number.
  */
 #define _GNU_SOURCE
+#include "check.h"
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -28,15 +30,6 @@
 
 #define PORT "7471"
 #define BULK (1 << 20)
-
-#define CHECK(condition)                                                              \
-	do {                                                                          \
-		if (!(condition)) {                                                   \
-			fprintf(stderr, "line %d: not %s: %s\n", __LINE__, #condition, \
-				strerror(errno));                                     \
-			exit(1);                                                      \
-		}                                                                     \
-	} while (0)
 
 static volatile int alarms, pipes;
 static void on_alarm(int signal)

@@ -3,6 +3,8 @@
  * are there, and waits for the power failure. libpmem's functions are those of the preloaded library.
  */
 #define _GNU_SOURCE
+#include "check.h"
+
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -23,15 +25,6 @@ static void *function(const char *name)
 		printf("no %s\n", name);
 	return found;
 }
-
-#define CHECK(condition)                                                              \
-	do {                                                                          \
-		if (!(condition)) {                                                   \
-			printf("line %d: not %s: %s\n", __LINE__, #condition,         \
-			       strerror(errno));                                      \
-			return;                                                       \
-		}                                                                     \
-	} while (0)
 
 /* One place of a file that is mapped several times is one memory; and files are read and written. */
 static void several(void (*persist)(const void *, size_t))

@@ -174,16 +174,6 @@ export function payloadsOf(records: readonly LogRecord[]): Uint8Array[] {
   return records.filter(({ kind }) => kind === "data").map(({ payload }) => payload);
 }
 
-export function joined(parts: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
-  const bytes = new Uint8Array(parts.reduce((sum, { length }) => sum + length, 0));
-  let at = 0;
-  for (const part of parts) {
-    bytes.set(part, at);
-    at += part.length;
-  }
-  return bytes;
-}
-
 export class PayloadCount {
   count = 0;
   #register = CRC_START;

@@ -1,7 +1,8 @@
+import { joined } from "../../../../fabric/base/slab.ts";
 import type { Steps } from "../../cpu/program.ts";
 import { textOption } from "../common/options.ts";
 import { isFailure, waitingOptions } from "../persist/persist_client.ts";
-import { chooseLog, joined, payloadsOf, readQuorum } from "./layout.ts";
+import { chooseLog, payloadsOf, readQuorum } from "./layout.ts";
 import { hostsOption, quorumOption, recordOption } from "./log_job.ts";
 import { RECORD_BYTES } from "./plan.ts";
 import { fetchLog, type FoundLog } from "./segments.ts";

@@ -3,17 +3,11 @@
  * that durable records are never moved. A segment's content is valid only where all slots before it
  * hold records.
  */
+import { joined } from "../../../../fabric/base/slab.ts";
 import { fetchObject } from "../persist/get.ts";
 import { type ClientOptions, type Failure, isFailure } from "../persist/persist_client.ts";
 import type { Steps } from "../../cpu/program.ts";
-import {
-  claimedEpoch,
-  claimedRecordBytes,
-  joined,
-  type LogScan,
-  scanLog,
-  slotBytes,
-} from "./layout.ts";
+import { claimedEpoch, claimedRecordBytes, type LogScan, scanLog, slotBytes } from "./layout.ts";
 import type { CmDevice } from "../../cm/gsi.ts";
 
 const READ_BYTES = 4096;
