@@ -20,7 +20,7 @@ describe("nativeRows", () => {
       { label: "v", plan, ...(flushes && { native: { flushes } }) } as unknown as Parameters<
         typeof nativeRows
       >[0],
-      { finals: [{ reports }] } as unknown as Parameters<typeof nativeRows>[1],
+      { finals: [], record: { reports } } as unknown as Parameters<typeof nativeRows>[1],
     );
 
   it("has the end, the lines and what was not seen", () => {
@@ -33,5 +33,14 @@ describe("nativeRows", () => {
     same(rows([report("native-ended", { program: "x#1", code: 1 })]), [{
       ...{ node: "a", variant: "v", program: "x#1", code: 1, lines: [] },
     }]);
+  });
+
+  it("has no lines where nothing has kept them", () => {
+    const reports = [report("native-ended", { program: "x#1", code: 1 })];
+    const found = nativeRows(
+      { label: "v", plan } as unknown as Parameters<typeof nativeRows>[0],
+      { finals: [{ reports }] } as unknown as Parameters<typeof nativeRows>[1],
+    );
+    same(found, [{ node: "a", variant: "v", program: "x#1", code: 1 }]);
   });
 });

@@ -145,7 +145,7 @@ describe("makePlan", () => {
 
   it("starts persistd on every host as a service, before the host's programs", () => {
     const plan = planOf(
-      "name: x\nhosts: { a: {}, b: { services: none } }\n" +
+      "name: x\nhosts: { a: {}, b: {}, c: { services: none } }\n" +
         "programs: [{ on: a, run: put, at: 2us, to: b, file: f, size: 128, pause: 3us, weight: 3, privileged: true }]",
     );
     assert.deepEqual(node(plan, "a", "host").config.programs, [
@@ -159,7 +159,7 @@ describe("makePlan", () => {
         options: { to: "b", file: "f", size: 128, pauseUs: 3 },
       },
     ]);
-    assert.deepEqual(node(plan, "b", "host").config.programs, []);
+    assert.deepEqual(node(plan, "c", "host").config.programs, []);
   });
 
   it("P-01 (in part): gives cards under whole-system persistence their bus latency, and the delay after which they detect a failure", () => {
