@@ -1,7 +1,7 @@
 /**
  * `deno task native-table`: runs programs of Debian on an emulated rack, each of them three times and
  * once more with a smaller lease, and compares output, ends and digests. `--write` puts the table into
- * `scripts/scenarios/NATIVE.md`, `--only WORDS` runs rows that have them (the page keeps the others as they
+ * `scripts/scenarios/NATIVE_RUNS.md`, `--only WORDS` runs rows that have them (the page keeps the others as they
  * are), `--runs 1` runs each once with a lease. Exit code 1 where a row differs from itself, or ends otherwise than it should.
  */
 import { projectFile } from "../../console/base/paths.ts";
@@ -267,7 +267,7 @@ const HEAD = [
   "runs",
 ];
 
-const PAGE = "scripts/scenarios/NATIVE.md";
+const PAGE = "scripts/scenarios/NATIVE_RUNS.md";
 const BEGIN = "<!-- native programs: made by deno task native-table -->\n";
 const END = "\n<!-- end of native programs -->";
 

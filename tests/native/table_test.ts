@@ -1,5 +1,5 @@
 /**
- * Debian's programs over verbs on a rack: rows of the table of `scripts/scenarios/NATIVE.md`, and figures of
+ * Debian's programs over verbs on a rack: rows of the table of `scripts/scenarios/NATIVE_RUNS.md`, and figures of
  * perftest beside those of the rack's own. All of them: `deno task native-table`, `scripts/native/figures.ts`.
  */
 import assert from "node:assert/strict";
