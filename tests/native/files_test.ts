@@ -41,7 +41,7 @@ programs: [{ on: [a, b], native: [${file}] }]
       "begun at 1577836800 as b",
       "numbers: done",
     ]);
-    assert.match(lines.b![16]!, /^process 400\d, thread 1400\d, random [0-9a-f]{16}$/);
+    assert.match(lines.b![16]!, /^process 400\d, thread 10400\d, random [0-9a-f]{16}$/);
     assert.notEqual(lines.a![16], lines.b![16]);
     assert.ok(lines.a!.includes("/sys/class/net/eth0/address: 02:00:00:00:00:01"));
     // A code above 128 is not a signal's where the program has given it.

@@ -16,7 +16,6 @@
 
 #include <asm/prctl.h>
 #include <dlfcn.h>
-#include <execinfo.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -24,6 +23,7 @@
 #include <time.h>
 #include <ucontext.h>
 #include <unistd.h>
+#include <unwind.h>
 
 #define TRAP_FLAG 0x100
 #define ROUNDS 4
@@ -440,25 +440,46 @@ static int name_of(char *text, size_t room, uint64_t address)
 	return snprintf(text, room, "0x%lx in %s", address - (uint64_t)info.dli_fbase, file);
 }
 
-/* The names of the functions from the program counter outwards, a line each. */
+#define FRAMES 32
+struct trace {
+	void *frames[FRAMES];
+	int count;
+};
+
+static _Unwind_Reason_Code add_frame(struct _Unwind_Context *context, void *data)
+{
+	struct trace *trace = data;
+
+	trace->frames[trace->count++] = (void *)_Unwind_GetIP(context);
+	return trace->count == FRAMES ? _URC_END_OF_STACK : _URC_NO_REASON;
+}
+
+/*
+ * The names of the functions from the program counter outwards, a line each. Not by backtrace(3): that
+ * loads a library, which in the first of all constructors begins libc without the program's arguments.
+ */
 static void say_stuck(uint64_t rip)
 {
 	char text[2048];
-	void *frames[32];
-	int count = backtrace(frames, 32), at = 0;
+	struct trace trace = { .count = 0 };
 	size_t length = 0;
+	int at = 0;
 
-	while (at < count && (uint64_t)frames[at] != rip)
+	_Unwind_Backtrace(add_frame, &trace);
+	while (at < trace.count && (uint64_t)trace.frames[at] != rip)
 		at++;
-	if (at == count) /* no frame shows it: the program's code has no unwind table */
-		frames[--at] = (void *)rip;
+	/* No frame shows it: the program's code has no unwind table. */
+	if (at == trace.count) {
+		at = at > 0 ? at - 1 : trace.count++;
+		trace.frames[at] = (void *)rip;
+	}
 	if (storing) {
 		length += snprintf(text, sizeof(text), "a loop that stores, at ");
 		length += name_of(text + length, sizeof(text) - length, storing);
 		text[length++] = '\n';
 	}
-	for (; at < count && length < sizeof(text) - 512; at++) {
-		length += name_of(text + length, 500, (uint64_t)frames[at]);
+	for (; at < trace.count && length < sizeof(text) - 512; at++) {
+		length += name_of(text + length, 500, (uint64_t)trace.frames[at]);
 		text[length++] = '\n';
 	}
 	request_begin(REQUEST_stuck, ARG_stuck_WORDS)[ARG_stuck_instruction] = rip;
@@ -517,11 +538,9 @@ void spin_start(void)
 	struct sigaction tick = { .sa_sigaction = on_tick, .sa_flags = SA_SIGINFO | SA_RESTART };
 	struct sigaction trap = { .sa_sigaction = on_trap,
 				  .sa_flags = SA_SIGINFO | SA_RESTART | SA_NODEFER };
-	void *frame;
 
 	if (native.spin_us == 0)
 		return;
-	backtrace(&frame, 1); /* its first call loads a library: not in a signal handler */
 	ticks = true;
 	sigaction(TICK_SIGNAL, &tick, NULL);
 	sigaction(SIGTRAP, &trap, NULL);
