@@ -503,6 +503,21 @@ describe("the library of native programs", () => {
     assert.match(stdout, /^(program\d+) \1 \(null\)\n$/);
   });
 
+  it("leaves nothing on the program's stack, which may be sent as padding, when the watchdog comes", () => {
+    const { stdout } = run(`
+      static __attribute__((noinline)) int below(int fill) {
+        volatile char bytes[16384]; int left = 0;
+        for (int i = 0; i < 16384; i++) { if (fill) bytes[i] = 0x5a; else left += bytes[i] == 0x5a; }
+        return left;
+      }
+      int main(void) {
+        below(1);
+        for (volatile long i = 0; i < 300000000; i++);
+        printf("%d\\n", below(0));
+      }`);
+    assert.equal(stdout, "16384\n");
+  });
+
   it("gives each run the same addresses, numbers and random bytes", () => {
     const code = `int main(void) {
       uint64_t random, device; char line[256]; int local;

@@ -264,7 +264,7 @@ void ahead_resume(bool was)
 void ahead_start(void)
 {
 	struct sigaction action = { .sa_sigaction = on_system_call,
-				    .sa_flags = SA_SIGINFO | SA_NODEFER | SA_RESTART };
+				    .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER | SA_RESTART };
 	struct {
 		void *handler;
 		unsigned long flags;

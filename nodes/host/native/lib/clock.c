@@ -289,7 +289,7 @@ static void trap_counter(bool trap)
 
 void clock_start(void)
 {
-	struct sigaction action = { .sa_sigaction = on_segv, .sa_flags = SA_SIGINFO | SA_NODEFER };
+	struct sigaction action = { .sa_sigaction = on_segv, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER };
 
 	LIBC(sigaction)(SIGSEGV, &action, &segv_of_program);
 	counter_traps = true;

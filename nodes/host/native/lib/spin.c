@@ -535,9 +535,9 @@ EXPORT void rackmesh_spin(const volatile void *address)
 
 void spin_start(void)
 {
-	struct sigaction tick = { .sa_sigaction = on_tick, .sa_flags = SA_SIGINFO | SA_RESTART };
+	struct sigaction tick = { .sa_sigaction = on_tick, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART };
 	struct sigaction trap = { .sa_sigaction = on_trap,
-				  .sa_flags = SA_SIGINFO | SA_RESTART | SA_NODEFER };
+				  .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART | SA_NODEFER };
 
 	if (native.spin_us == 0)
 		return;
@@ -548,10 +548,18 @@ void spin_start(void)
 }
 
 /* Each thread has a timer of its own, whose signal is for it alone. */
+/*
+ * Handlers of this library have a stack of their own: when the watchdog comes is the machine's affair, and
+ * what a handler leaves below the program's stack a program may send, as padding that it never set.
+ */
+static __thread char handler_stack[1 << 16] __attribute__((aligned(16)));
+
 void spin_start_thread(void)
 {
 	struct sigevent event = { .sigev_notify = SIGEV_THREAD_ID, .sigev_signo = TICK_SIGNAL };
+	stack_t stack = { .ss_sp = handler_stack, .ss_size = sizeof(handler_stack) };
 
+	sigaltstack(&stack, NULL);
 	if (!ticks)
 		return;
 	event._sigev_un._tid = syscall(SYS_gettid);
