@@ -19,9 +19,13 @@ export interface NativePorts {
   readonly flush: () => void;
 }
 
-/** Undefined where the run has no native program. */
+/**
+ * Undefined where the run has no native program.
+ * @param options.isRecorded false: nothing will repeat it from a record.
+ */
 export function nativePorts(
   { directory, native }: Pick<RunFile, "directory" | "native">,
+  { isRecorded = true }: { readonly isRecorded?: boolean } = {},
 ): NativePorts | undefined {
   if (native === undefined) return undefined;
   if ("records" in native) {
@@ -41,6 +45,7 @@ export function nativePorts(
           wrap: (folder: string) => sandboxWords({ bwrap, hidden, folder }),
         }),
       });
+      if (!isRecorded) return live;
       const port = recordingPort(live, {
         open: ({ name }) => openRecord(directory, { host, life, name }),
       });

@@ -14,6 +14,7 @@ import { exploredText } from "../../console/explore/report.ts";
 import { unseenFlushes } from "../../console/rack/native/unseen_flushes.ts";
 import { removeRun } from "../../console/rack/run_directory.ts";
 import { readScenario } from "../../console/scenarios/scenario_source.ts";
+import { processesNaming } from "../support/command.ts";
 import { compiled, nativeMissing } from "../support/native_rack.ts";
 import { itUnless } from "../support/skipping.ts";
 
@@ -26,6 +27,7 @@ afterAll(() => Deno.remove(folder, { recursive: true }));
 async function explored(
   path: string,
   options: Parameters<typeof exploreOptions>[0] = {},
+  stopped?: () => boolean,
 ) {
   const notices: string[] = [];
   const all = await exploreScenario(await readScenario(path), {
@@ -33,7 +35,7 @@ async function explored(
       packing: "all",
       native: { kind: "run", onNotice: (text) => void notices.push(text) },
     },
-    explore: exploreOptions(options),
+    explore: { ...exploreOptions(options), ...(stopped && { stopped }) },
     jobs: 2,
   });
   const [{ verdict, command, faults }] = all.explored as [typeof all.explored[number]];
@@ -46,9 +48,10 @@ let scenarios = 0;
 /** One host whose program makes words persistent. */
 async function exploredLog(
   how: string,
-  { recover = "recover", host = "", ...options }: {
+  { recover = "recover", host = "", stopped, ...options }: {
     readonly recover?: string;
     readonly host?: string;
+    readonly stopped?: () => boolean;
   } & Parameters<typeof exploreOptions>[0] = {},
 ) {
   const file = compiled(folder, "log_check.c", ["-ldl"]);
@@ -62,7 +65,7 @@ async function exploredLog(
       `programs: [{ on: a, native: [${file}, ${how}], recover: [${file}, ${argv}] }]`,
     ].join("\n"),
   );
-  return await explored(path, options);
+  return await explored(path, options, stopped);
 }
 
 describe("an exploration of native programs", () => {
@@ -78,6 +81,19 @@ describe("an exploration of native programs", () => {
       found.notices.join(),
       /native programs: .*log_check on a.*recoveries, likewise: .* of a/,
     );
+  });
+
+  it("is stopped over the last recovery, too, which then is not judged", async () => {
+    const from = 1_000_000_000, until = from + 1;
+    const found = await exploredLog("persist-begun", {
+      ...{ recover: "recover compute", from, until },
+      // It runs: its outcome is waited for.
+      stopped: () => processesNaming(`${folder}/log_check recover compute`).length > 0,
+    });
+    assert.deepEqual([found.verdict, found.why], [
+      "partial",
+      "it was interrupted after 0 crash points",
+    ]);
   });
 
   it("finds a promise that comes too early, with what recovery printed, and repeats it", async () => {

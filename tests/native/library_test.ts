@@ -12,6 +12,7 @@ import { requestsHeader } from "../../nodes/host/native/header.ts";
 import type { NativeProcess } from "../../nodes/host/native/port.ts";
 import type { RequestName } from "../../nodes/host/native/requests.ts";
 import { type Answered, encodeReply, Request } from "../../nodes/host/native/words.ts";
+import { processesNaming } from "../support/command.ts";
 import { itUnless } from "../support/skipping.ts";
 
 const SOURCES = "nodes/host/native/lib";
@@ -571,15 +572,7 @@ describe("the library of native programs", () => {
         while (!isThere(stdout) || Deno.readTextFileSync(stdout) === "") await pause();
         host.kill("SIGKILL");
         await host.status;
-        const left = () =>
-          [...Deno.readDirSync("/proc")].filter(({ name }) => {
-            try {
-              return Deno.readTextFileSync(`/proc/${name}/cmdline`).includes(file);
-            } catch {
-              return false; // it is no process, or it has just ended
-            }
-          });
-        while (left().length > 0) await pause();
+        while (processesNaming(file).length > 0) await pause();
       }
     }
   });

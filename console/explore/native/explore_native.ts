@@ -109,6 +109,12 @@ interface Violated {
   readonly again?: number;
 }
 
+/** Why not all was judged, and what was found; without both all holds. */
+interface Judged {
+  readonly stop?: string;
+  readonly violated?: Violated;
+}
+
 class NativeExploring {
   readonly #asked: ExploreNative;
   readonly #job: NativeJob;
@@ -182,9 +188,7 @@ class NativeExploring {
   }
 
   /** Takes outcomes in the order of the images, while later ones are under way. */
-  async #judge(
-    opening: NativeOpening,
-  ): Promise<{ readonly stop?: string; readonly violated?: Violated }> {
+  async #judge(opening: NativeOpening): Promise<Judged> {
     const due: Awaited[] = [];
     for (;;) {
       while (due.length < BATCH && this.#batch?.isLast !== true) {
@@ -196,7 +200,7 @@ class NativeExploring {
       const stop = this.#whyStop();
       if (stop !== undefined) return { stop };
       const { found } = next, recovered = await this.#unlessStopped(next.recovered);
-      if (recovered === undefined) continue;
+      if (recovered === undefined) return { stop: this.#whyStop()! };
       this.#crashPoints++;
       this.#judged.add(found.key);
       this.#instants = Math.max(this.#instants, found.instants);
@@ -208,7 +212,7 @@ class NativeExploring {
       const breach = breachIn(opening, found, recovered);
       if (breach !== undefined) return { violated: { found, breach, recovered } };
       const again = await this.#judgeAgain(opening, found, recovered);
-      if (again !== undefined) return { violated: again };
+      if (again !== undefined) return again;
     }
   }
 
@@ -217,7 +221,7 @@ class NativeExploring {
     opening: NativeOpening,
     found: Found,
     { again, hasWritten, isWhole }: RecoveredOnce,
-  ): Promise<Violated | undefined> {
+  ): Promise<Judged | undefined> {
     if (!hasWritten) return undefined;
     const { cuts } = this.#asked.options, { host } = found;
     this.#writing.add(found.key);
@@ -232,11 +236,11 @@ class NativeExploring {
     });
     for (const { key, done, recovered: under } of tried) {
       const recovered = await this.#unlessStopped(under);
-      if (recovered === undefined) return undefined;
+      if (recovered === undefined) return { stop: this.#whyStop()! };
       this.#judged.add(key);
       if (recovered.notRun !== null) isEach = false;
       const breach = breachIn(opening, found, recovered);
-      if (breach !== undefined) return { found, breach, recovered, again: done };
+      if (breach !== undefined) return { violated: { found, breach, recovered, again: done } };
     }
     if (isEach) this.#cutAgain.add(found.key);
     return undefined;
@@ -281,8 +285,7 @@ class NativeExploring {
     try {
       const isCutAgain = this.#asked.options.cuts !== 1;
       const recover = { ...this.#job, host, image, number, isCutAgain };
-      const recovered = await this.#pool.ask<RecoveredOnce>(lane, { recover }, { signal });
-      return recovered;
+      return await this.#pool.ask<RecoveredOnce>(lane, { recover }, { signal });
     } catch (error) {
       if (!signal.aborted) throw error;
       const wrong = `recovery does not end in ${RECOVERY_MS / 1_000} s of real time`;
@@ -309,7 +312,6 @@ class NativeExploring {
     if (instants === 0) {
       return `there was no instant to cut at: the run ends at ${formatTime(endPs)}`;
     }
-    const { from, until } = this.#asked.options;
     const reasons = [
       ...(bounded > 0
         ? [`not every choice was tried (--choices), but ${covered.map(coveredText).join("; ")}`]
@@ -318,9 +320,7 @@ class NativeExploring {
         ? [whyNotAgain(this.#cutsAgain, this.#asked.options.cuts === 1)]
         : []),
     ];
-    return reasons.length === 0 || from !== undefined || until !== undefined
-      ? undefined
-      : reasons.join("; ");
+    return reasons.length === 0 ? undefined : reasons.join("; ");
   }
 
   async #unsafe(

@@ -101,7 +101,12 @@ async function work(
 /** @param run names the folder of its programs. */
 function rackOf({ plan, native, directory }: NativeJob, run: string): ExploredRack {
   const folder = `${directory}/${NATIVE_FOLDER}/${run}`;
-  return { plan, inputs: {}, own: {}, native: nativePorts({ directory: folder, native })!.port };
+  return { plan, inputs: {}, own: {}, native: portsIn(folder, native).port };
+}
+
+/** The exploration keeps histories of its own. */
+function portsIn(directory: string, native: NativeSetUp) {
+  return nativePorts({ directory, native }, { isRecorded: false })!;
 }
 
 async function batchOf({ images, count, known }: Opened, most: number): Promise<Batch> {
@@ -141,7 +146,7 @@ async function recover(
   for (const { offset, bytes } of partsOf(image)) memory.write(offset, bytes);
   const { plan, native, directory, options } = job;
   const folder = `${directory}/${NATIVE_FOLDER}/recovery-${number}`;
-  const { port } = nativePorts({ directory: folder, native })!;
+  const { port } = portsIn(folder, native);
   try {
     const { log, ...recovered } = recoverOn(plan, { host, memory, native: port });
     if (!isCutAgain) return { ...recovered, again: [], isWhole: false };

@@ -135,7 +135,7 @@ export function* getCqEvent(
     if (!hasEvent(cq)) continue;
     const at = deliveredAt(cq);
     if (at > cpu.now) {
-      // It was raised while nobody waited for it, less than its handler's time ago.
+      // It was raised while no program waited for it, less than its handler's time ago.
       const isTimeout = (yield* cpu.waitAny(sources, Math.min(at, deadline))) === "timeout";
       if (isTimeout && deadline < at) return "timeout";
       if (!isThere(cq) || !hasEvent(cq) || deliveredAt(cq) > cpu.now) continue;

@@ -181,15 +181,9 @@ describe("home's deregistration", () => {
     r.register();
     assert.equal(r.command(b, "deregister-region").status, "ok");
     // The answer is lost, and comes behind home's word that the region is withdrawn.
-    let isLost = false;
-    r.rig.fate = (from, { bytes }) => {
-      const isAnswer = opcodeRow(packetOf(bytes).bth.opcode)!.name === "VENDOR COHERENCE RESPONSE";
-      if (isLost || from !== "a" || !isAnswer) return "pass";
-      isLost = true;
-      return "drop";
-    };
+    const isLost = losesAnswer(r);
     const registered = asking(r, b, "register-region"), from = r.rig.now;
-    r.rig.run(() => isLost);
+    r.rig.run(isLost);
     const reply = asking(r, a, "deregister-region");
     r.rig.run(() => r.counter("b", "coherenceReceivedDeregister") > 0);
     assert.deepEqual([registered(), reply()], [undefined, undefined]);
@@ -205,15 +199,9 @@ describe("home's deregistration", () => {
     r.register();
     r.rig.runFor(5 * PS_PER_US);
     // Home's answer is lost, and comes behind its word that the region is withdrawn.
-    let isLost = false;
-    r.rig.fate = (from, { bytes }) => {
-      const isAnswer = opcodeRow(packetOf(bytes).bth.opcode)!.name === "VENDOR COHERENCE RESPONSE";
-      if (isLost || from !== "a" || !isAnswer) return "pass";
-      isLost = true;
-      return "drop";
-    };
+    const isLost = losesAnswer(r);
     const left = asking(r, b, "deregister-region"), from = r.rig.now;
-    r.rig.run(() => isLost);
+    r.rig.run(isLost);
     const reply = asking(r, a, "deregister-region");
     r.rig.run(() => r.counter("b", "coherenceReceivedDeregister") > 0);
     assert.deepEqual([left(), reply()], [undefined, undefined]);
@@ -327,3 +315,15 @@ describe("a link", () => {
     assert.equal(r.counter("b", "coherenceMalformed"), welcomes);
   });
 });
+
+/** Loses home's next answer. @returns whether it is lost already. */
+function losesAnswer({ rig }: RegionRig): () => boolean {
+  let isLost = false;
+  rig.fate = (from, { bytes }) => {
+    const isAnswer = opcodeRow(packetOf(bytes).bth.opcode)!.name === "VENDOR COHERENCE RESPONSE";
+    if (isLost || from !== "a" || !isAnswer) return "pass";
+    isLost = true;
+    return "drop";
+  };
+  return () => isLost;
+}

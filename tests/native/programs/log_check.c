@@ -80,6 +80,8 @@ int main(int argc, char **argv)
 		sem_init(&never, 0, 0);
 		sem_wait(&never);
 	}
+	for (volatile long i = 0; !strcmp(then, "compute"); i++)
+		;
 	while (!strcmp(then, "sleep"))
 		sleep(1);
 	if (!strcmp(then, "careful")) {

@@ -389,17 +389,11 @@ static int look_statx(int fd, void *result)
 	return syscall(SYS_statx, fd, "", call->flags | AT_EMPTY_PATH, call->mask, call->status);
 }
 
-/* The structures of both names are one on x86-64, but not for the compiler. */
+/* Those of the names with 64, below, are the same on x86-64. */
 EXPORT int stat(const char *restrict path, struct stat *restrict status)
 {
 	OF_SCM(path, look_stat, status);
 	AT_PLACE(path, LIBC(stat)(path, status));
-}
-
-EXPORT int stat64(const char *restrict path, struct stat64 *restrict status)
-{
-	OF_SCM(path, look_stat, status);
-	AT_PLACE(path, LIBC(stat64)(path, status));
 }
 
 EXPORT int lstat(const char *restrict path, struct stat *restrict status)
@@ -408,22 +402,10 @@ EXPORT int lstat(const char *restrict path, struct stat *restrict status)
 	AT_PLACE(path, LIBC(lstat)(path, status));
 }
 
-EXPORT int lstat64(const char *restrict path, struct stat64 *restrict status)
-{
-	OF_SCM(path, look_stat, status);
-	AT_PLACE(path, LIBC(lstat64)(path, status));
-}
-
 EXPORT int fstatat(int folder, const char *restrict path, struct stat *restrict status, int flags)
 {
 	OF_SCM(path, look_stat, status);
 	AT_PLACE(path, LIBC(fstatat)(folder, path, status, flags));
-}
-
-EXPORT int fstatat64(int folder, const char *restrict path, struct stat64 *restrict status, int flags)
-{
-	OF_SCM(path, look_stat, status);
-	AT_PLACE(path, LIBC(fstatat64)(folder, path, status, flags));
 }
 
 EXPORT int statx(int folder, const char *restrict path, int flags, unsigned mask,
@@ -441,22 +423,10 @@ EXPORT int __xstat(int version, const char *path, struct stat *status)
 	return stat(path, status);
 }
 
-EXPORT int __xstat64(int version, const char *path, struct stat64 *status)
-{
-	(void)version;
-	return stat64(path, status);
-}
-
 EXPORT int __lxstat(int version, const char *path, struct stat *status)
 {
 	(void)version;
 	return lstat(path, status);
-}
-
-EXPORT int __lxstat64(int version, const char *path, struct stat64 *status)
-{
-	(void)version;
-	return lstat64(path, status);
 }
 
 EXPORT int __fxstatat(int version, int folder, const char *path, struct stat *status, int flags)
@@ -465,11 +435,18 @@ EXPORT int __fxstatat(int version, int folder, const char *path, struct stat *st
 	return fstatat(folder, path, status, flags);
 }
 
+EXPORT int stat64(const char *restrict path, struct stat64 *restrict status)
+	__attribute__((alias("stat")));
+EXPORT int lstat64(const char *restrict path, struct stat64 *restrict status)
+	__attribute__((alias("lstat")));
+EXPORT int fstatat64(int folder, const char *restrict path, struct stat64 *restrict status, int flags)
+	__attribute__((alias("fstatat")));
+EXPORT int __xstat64(int version, const char *path, struct stat64 *status)
+	__attribute__((alias("__xstat")));
+EXPORT int __lxstat64(int version, const char *path, struct stat64 *status)
+	__attribute__((alias("__lxstat")));
 EXPORT int __fxstatat64(int version, int folder, const char *path, struct stat64 *status, int flags)
-{
-	(void)version;
-	return fstatat64(folder, path, status, flags);
-}
+	__attribute__((alias("__fxstatat")));
 
 EXPORT ssize_t readlink(const char *restrict path, char *restrict text, size_t size)
 {
