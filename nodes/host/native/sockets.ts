@@ -414,7 +414,7 @@ export class Sockets {
       const ready = rows.map((row) => this.#ready(row));
       if (timeoutPs === 0 || ready.some((bits) => bits !== 0)) return ready;
       if (cpu.now >= deadline) return ready;
-      // An event whose interrupt has come without a waiter wakes nobody.
+      // An event whose interrupt has come without a waiter wakes no program.
       const channels = rows.flatMap(({ kind, handle }) =>
         kind === "channel" ? this.#objects.channel(handle) ?? [] : []
       );
