@@ -93,7 +93,7 @@ function Why() {
   return <WhyOfClock />;
 }
 
-/** Whoever looks at a run starts no binary of it. */
+/** A page starts no binary of a run that it shows. */
 function servedText(natives: number): string {
   if (natives === 0) return "";
   const which = natives === 1 ? "Its native program is" : `Its ${natives} native programs are`;
