@@ -140,6 +140,13 @@ EXPORT clock_t clock(void)
 	return native.active ? (clock_t)(virtual_now_ps() / PS_PER_US) : LIBC(clock)();
 }
 
+bool alarm_restarts(void)
+{
+	struct sigaction action;
+
+	return LIBC(sigaction)(SIGALRM, NULL, &action) == 0 && action.sa_flags & SA_RESTART;
+}
+
 /* The alarm: one timer of the process, by alarm(2) or by setitimer(2) of ITIMER_REAL. */
 static uint64_t alarm_interval_ps;
 static uint64_t random_state;

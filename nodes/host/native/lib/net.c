@@ -215,14 +215,6 @@ EXPORT int listen(int fd, int backlog)
 	return 0;
 }
 
-/* A call goes on after the handler of an alarm (SA_RESTART). */
-static bool restarts(void)
-{
-	struct sigaction action;
-
-	return LIBC(sigaction)(SIGALRM, NULL, &action) == 0 && action.sa_flags & SA_RESTART;
-}
-
 /*
  * Before a call that may block: waits as SO_RCVTIMEO and SO_SNDTIMEO say, and for alarms. 0, EAGAIN
  * when the time is over, or EINTR.
@@ -237,7 +229,7 @@ static int wait_until_ready(int fd, struct net_socket *socket, int events)
 		if (ready >= 0)
 			return ready > 0 ? 0 : EAGAIN;
 		/* With a time-out of the socket no call is begun again (signal(7)). */
-		if (errno != EINTR || ps != NEVER || !restarts())
+		if (errno != EINTR || ps != NEVER || !alarm_restarts())
 			return errno;
 	}
 	return 0;

@@ -187,14 +187,6 @@ EXPORT pid_t getppid(void)
 	return native.active ? parent : syscall(SYS_getppid);
 }
 
-/* A call goes on after the handler of an alarm (SA_RESTART). */
-static bool restarts(void)
-{
-	struct sigaction action;
-
-	return LIBC(sigaction)(SIGALRM, NULL, &action) == 0 && action.sa_flags & SA_RESTART;
-}
-
 /* A child that has ended: NULL and errno; errno 0 where none has and the call does not wait. */
 static struct child *ended_child(pid_t pid, int options)
 {
@@ -220,7 +212,7 @@ static struct child *ended_child(pid_t pid, int options)
 		if (error != ETIMEDOUT || options & WNOHANG)
 			return NULL;
 		errno = EINTR;
-		if (native.alarm_count != alarms && !restarts())
+		if (native.alarm_count != alarms && !alarm_restarts())
 			return NULL;
 	}
 }

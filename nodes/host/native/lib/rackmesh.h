@@ -137,6 +137,7 @@ uint64_t virtual_now_ps(void);     /* reads the clock: costs clockPs */
 void virtual_pass(uint64_t ps);     /* as a clock read of that cost */
 bool use_locally(uint64_t ps);     /* takes so much time without a request, where the lease has it */
 void raise_alarm_if_due(void);
+bool alarm_restarts(void); /* a call goes on after an alarm's handler (SA_RESTART) */
 /*
  * Before a request that may wait for `events` (as poll(2) has them) of an object of kind POLLED_*:
  * waits until it will not, and raises alarms meanwhile. Without an alarm it returns at once.
