@@ -204,6 +204,10 @@ class Pipes implements NativeThread {
     }
   }
 
+  awaitEnd(real: number): void {
+    this.#put({ kind: MESSAGES.ended, address: real }, 0, NO_BYTES);
+  }
+
   close(): void {
     for (const file of [this.#requests, this.#replies]) {
       try {

@@ -109,6 +109,7 @@ function counted(port: NativePort, requests: Record<string, number>): NativePort
           count(bytes);
           return bytes;
         },
+        awaitEnd: (real) => main.awaitEnd(real),
         read: (address, length) => main.read(address, length),
         write: (address, bytes) => main.write(address, bytes),
       },

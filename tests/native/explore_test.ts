@@ -131,7 +131,7 @@ describe("an exploration of native programs", () => {
       ))[0]!,
     );
     const process: NativeProcess = {
-      main: { resume: () => undefined, read: () => undefined, write() {} },
+      main: { resume: () => undefined, read: () => undefined, write() {}, awaitEnd() {} },
       first: undefined,
       output: () => new Uint8Array(0),
       end: () => 127,

@@ -44,6 +44,7 @@ describe("a native program that forks", () => {
       "5170 us: semaphore of a segment",
       "5470 us: read",
       "5770 us: end of the pipe",
+      "6272 us: ends of three children",
     ]);
   });
 
@@ -81,6 +82,6 @@ describe("a native program that forks", () => {
       "us: semaphore",
       "us: parent 4002",
     ]);
-    assert.match(lines.a?.at(-1) ?? "", /end of the pipe/);
+    assert.match(lines.a?.at(-1) ?? "", /ends of three children/);
   });
 });

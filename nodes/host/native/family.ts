@@ -25,6 +25,9 @@ interface ServedProcess {
   readonly cpu: Cpu;
   readonly device: OpenDevice;
   readonly threads: Threads;
+  readonly process: NativeProcess;
+  /** Another program has taken its place: the end of its pipes is not that of its process. */
+  readonly isReplaced: boolean;
   /** Another thread or process has run, and may have stored what this one waits for. */
   stirred(): void;
 }
@@ -32,6 +35,8 @@ interface ServedProcess {
 export interface Child {
   readonly pid: number;
   readonly parent: number;
+  /** Its number at the machine. */
+  readonly real: number;
   readonly process: NativeProcess;
   /** Absent until the host serves it. */
   objects?: ServedProcess;
@@ -115,6 +120,10 @@ export class Family {
 
   #ended(child: Child): void {
     child.hasEnded = true;
+    // Else one of them could find a pipe open that nobody has any more, and wait for ever.
+    if (!child.objects?.isReplaced) {
+      for (const { process } of this.#processes) process.main.awaitEnd(child.real);
+    }
     const others = this.#children.filter((each) => each !== child);
     const firstAlive = others.findIndex(({ hasEnded }) => !hasEnded);
     others.splice(firstAlive < 0 ? others.length : firstAlive, 0, child);

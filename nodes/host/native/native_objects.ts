@@ -65,6 +65,7 @@ export class NativeObjects implements ForeignMemory {
   readonly gidTypes = new Map<object, "roce-v1" | "roce-v2">();
   /** Of exit(3); undefined: it has not called it. */
   exitCode: number | undefined;
+  isReplaced = false;
   #watchers = 0;
   readonly #signal: string;
   readonly #byHandle = new Map<number, object>();

@@ -28,6 +28,12 @@ export interface NativeThread {
   read(address: number, length: number): Uint8Array<ArrayBuffer> | undefined;
   /** They are there before the thread runs on, and before the next {@link read}. */
   write(address: number, bytes: Uint8Array): void;
+  /**
+   * Another process of the program ends: the thread runs on when the machine has released its
+   * descriptors, at which this one may look.
+   * @param real its number at the machine.
+   */
+  awaitEnd(real: number): void;
 }
 
 export interface NativeProcess {

@@ -214,6 +214,11 @@ class RecordedProcess implements NativeProcess, NativeThread {
     this.#known.set(address, bytes);
   }
 
+  /** Of the machine alone. */
+  awaitEnd(real: number): void {
+    this.#process.main.awaitEnd(real);
+  }
+
   output(stream: "stdout" | "stderr", upTo?: number): Uint8Array<ArrayBuffer> {
     const bytes = this.#process.output(stream, upTo);
     if (bytes.length > 0) {

@@ -140,6 +140,8 @@ class ReplayedProcess implements NativeProcess, NativeThread {
     this.#known.set(address, bytes);
   }
 
+  awaitEnd(): void {}
+
   /**
    * As much as was shown there; a stream that had nothing new is on no record, and what comes next there may
    * be of a child, which has printed more.

@@ -11,14 +11,15 @@
  *   ends the wait of the thread that `address` numbers: {@link REPLY}, then `answer`, rows, bytes. Before it, while the thread waits, it
  *   serves the card's accesses to its memory: `read` (`length` is that of the answer, no bytes come
  *   behind it) is answered in the request pipe by a word, 0 and the bytes or EFAULT and none; `write`
- *   is answered by nothing.
+ *   is answered by nothing, and so is `ended`: another process of the program, whose number at the machine
+ *   `address` is, ends, and its descriptors are released before what follows.
  */
 
 /** Of a request. `bytes` is its whole length with this head. */
 export const HEAD = ["bytes", "request", "thread", "usedPs", "stdout", "stderr"] as const;
 /** In front of everything that the host sends; `length` counts the bytes behind it. */
 export const MESSAGE = ["kind", "length", "address"] as const;
-export const MESSAGES = { reply: 0, read: 1, write: 2, kill: 3 } as const;
+export const MESSAGES = { reply: 0, read: 1, write: 2, kill: 3, ended: 4 } as const;
 /**
  * The begin of a reply. `error` is an errno, 0 for none. `nowPs`: virtual time of the thread.
  * `leasePs`: until then nothing changes that the thread could see, so the library reads the clock
@@ -186,13 +187,18 @@ export const REQUESTS = {
   fork: { args: [], answer: ["pid"] },
   /** The child is there. Its pipes are the host's from now on, and not its parent's any more. */
   open_child: { args: ["pid"] },
-  /** It runs, with these sockets of its parent's: kind and handle as `poll` has them. */
-  forked: { args: ["pid"], rows: ["kind", "handle"] },
+  /**
+   * It runs, with these sockets of its parent's: kind and handle as `poll` has them. `real`: its number at
+   * the machine.
+   */
+  forked: { args: ["pid", "real"], rows: ["kind", "handle"] },
   /**
    * Waits for a child that has ended, `pid` 0 for any; with `keep` it can be waited for again.
    * ECHILD where there is none, ETIMEDOUT.
    */
   wait_child: { args: ["pid", "timeoutPs", "keep"], answer: ["pid"] },
+  /** Another program takes the child's place, which ends for the rack; another request: it could not. */
+  exec: { args: [] },
   /** A signal has ended the child. */
   child_killed: { args: ["pid"] },
 

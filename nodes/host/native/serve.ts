@@ -152,13 +152,16 @@ class Serving {
   }
 
   /** Starts a process of the host that serves the child. @returns whether there can be one. */
-  #fork(pid: number, sockets: readonly number[]): boolean {
+  #fork(
+    { pid, real }: { readonly pid: number; readonly real: number },
+    sockets: readonly number[],
+  ): boolean {
     const { cpu, options } = this.#context, { objects } = this, { family } = objects;
     const process = this.#opened.get(pid);
     this.#opened.delete(pid);
     if (process === undefined || cpu.spawnProcess === undefined) return false;
     const output = this.#output;
-    const entry: Child = { pid, parent: objects.pid, process, hasEnded: false };
+    const entry: Child = { pid, parent: objects.pid, real, process, hasEnded: false };
     try {
       cpu.spawnProcess(family.newName(cpu.program), function* (context) {
         if (entry.hasEnded) return;
@@ -259,6 +262,7 @@ class Serving {
 
   *#answer(request: Request, thread: number): Steps<Uint8Array<ArrayBuffer>> {
     const { cpu } = this.#context, { name } = request;
+    this.objects.isReplaced = name === "exec";
     if (name === undefined) {
       throw new ProgramError(
         `The library has sent request ${request.head("request")}: there is none`,
@@ -299,9 +303,8 @@ class Serving {
       this.#opened.set(pid, this.#process.fork!(pid));
     }
     if (name === "forked") {
-      const { pid } = request.args(name);
       const sockets = request.rows(name).map(({ handle }) => handle);
-      if (!this.#fork(pid, sockets)) {
+      if (!this.#fork(request.args(name), sockets)) {
         return { errno: "EAGAIN", reason: "The host has no room for it" };
       }
     }
@@ -441,6 +444,7 @@ const THREADS: Handlers<
   | "fork"
   | "open_child"
   | "forked"
+  | "exec"
   | "wait_child"
   | "child_killed"
 > = {
@@ -488,6 +492,10 @@ const THREADS: Handlers<
 
   *forked(_, { cpu }) {
     cpu.charge(FORK_PS);
+    return {};
+  },
+
+  *exec() {
     return {};
   },
 

@@ -193,6 +193,7 @@ function started(main: ScriptedMain): NativeProcess {
         const at = address - MEMORY_BASE;
         if (isThere(at, bytes.length)) memory.set(bytes, at);
       },
+      awaitEnd() {},
     },
     output(stream, bytes) {
       if (stream === "stderr") return NO_BYTES;

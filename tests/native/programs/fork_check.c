@@ -7,6 +7,7 @@
 #include "check.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <infiniband/verbs.h>
 #include <netdb.h>
 #include <pthread.h>
@@ -118,6 +119,15 @@ static void *segment(void)
 	return at;
 }
 
+/* Linux needs some milliseconds for its last close. */
+static int large_file(void)
+{
+	int fd = memfd_create("large", 0);
+
+	CHECK(fd >= 0 && fallocate(fd, 0, 0, 64 << 20) == 0);
+	return fd;
+}
+
 static void local(void)
 {
 	struct rusage usage;
@@ -194,6 +204,7 @@ static void local(void)
 	say("semaphore of a segment");
 	CHECK(wait(&status) == pid && status == 0);
 	int ends[2];
+	int input[2];
 	char bytes[8];
 	CHECK(pipe(ends) == 0);
 	if (fork() == 0) {
@@ -209,6 +220,30 @@ static void local(void)
 	CHECK(read(ends[0], bytes, sizeof(bytes)) == 0);
 	say("end of the pipe");
 	CHECK(wait(&status) > 0);
+	CHECK(pipe2(input, O_CLOEXEC) == 0);
+	/* Its end is all of it: also where a descriptor above the pipe's is slow to release. */
+	enum { EXITS, KILLED, REPLACED };
+	for (int how = EXITS; how <= REPLACED; how++) {
+		CHECK(pipe2(ends, O_CLOEXEC) == 0);
+		pid = fork();
+		if (pid == 0) {
+			int slow = large_file();
+			usleep(how == KILLED ? 1000000 : 200);
+			if (how == EXITS)
+				_exit(0);
+			CHECK(fcntl(slow, F_SETFD, FD_CLOEXEC) == 0 && dup2(input[0], 0) == 0);
+			CHECK(execlp("/no/program", "program", NULL) == -1 && errno == ENOENT);
+			execlp("timeout", "timeout", "20", "grep", "-q", "five", NULL);
+		}
+		close(ends[1]);
+		CHECK(how != KILLED || kill(pid, SIGKILL) == 0);
+		CHECK(read(ends[0], bytes, sizeof(bytes)) == 0);
+		close(ends[0]);
+		/* It reads what is written after the end of its descriptors. */
+		CHECK(how != REPLACED || write(input[1], "five\n", 5) == 5);
+		CHECK(wait(&status) == pid && (how != REPLACED || status == 0));
+	}
+	say("ends of three children");
 	/* One that is left alone ends with the program. */
 	if (fork() == 0)
 		for (;;)

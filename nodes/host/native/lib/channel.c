@@ -221,6 +221,10 @@ static struct thread *read_reply(void)
 			serve_read(address, length);
 			continue;
 		}
+		if (kind == MESSAGE_KIND_ended) {
+			await_end(address);
+			continue;
+		}
 		message += length;
 		read_until(message);
 		char *bytes = in.at + MESSAGE_WORDS * sizeof(uint64_t);
@@ -427,6 +431,43 @@ static void say_exit(int code, void *unused)
 	clock_stop();
 	ahead_stop();
 	native.active = false;
+}
+
+static void copy_descriptor(int from, int to)
+{
+	if (syscall(SYS_dup3, from, to, O_CLOEXEC) < 0)
+		native_fail("descriptor %d cannot be copied: %s", from, strerror(errno));
+}
+
+/*
+ * The host's end of the child is that of its pipe. Linux releases descriptors that end with exec from
+ * the highest to the lowest, so the pipe takes the lowest one's place: who waits for another one of them
+ * finds its end when the host says so. @return that one's, in its new place; below 0: there is none.
+ */
+int channel_before_exec(void)
+{
+	for (int fd = 0; fd < requests_fd; fd++) {
+		int flags = syscall(SYS_fcntl, fd, F_GETFD);
+		if (flags < 0 || !(flags & FD_CLOEXEC))
+			continue;
+		int high = syscall(SYS_fcntl, fd, F_DUPFD_CLOEXEC, 900);
+		copy_descriptor(requests_fd, fd);
+		syscall(SYS_close, requests_fd);
+		requests_fd = fd;
+		return high;
+	}
+	return -1;
+}
+
+void channel_after_exec(int high)
+{
+	if (high < 0)
+		return;
+	int fd = requests_fd, failure = errno;
+	requests_fd = syscall(SYS_fcntl, fd, F_DUPFD_CLOEXEC, 900);
+	copy_descriptor(high, fd);
+	syscall(SYS_close, high);
+	errno = failure;
 }
 
 void channel_begin_child(int requests, int replies)

@@ -325,27 +325,35 @@ void clock_stop(void)
  * In the program's own process, not in a child's: what comes after has neither this library nor a place
  * in the rack's time.
  */
-static void refuse_exec(const char *path)
+static int before_exec(const char *path)
 {
 	if (!native.active || native.real_pid != (uint64_t)syscall(SYS_getpid))
-		return;
-	if (native.is_child)
-		/* In no sandbox it would outlive the program, and the rack. */
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-	else
+		return -1;
+	if (!native.is_child)
 		native_fail("the program starts %s in its place (exec): expected a child's", path);
+	/* In no sandbox it would outlive the program, and the rack. */
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	request_begin(REQUEST_exec, ARG_exec_WORDS);
+	request_send();
+	return channel_before_exec();
 }
+
+#define EXEC(path, call)                      \
+	({                                    \
+		int kept_ = before_exec(path); \
+		int failed_ = UNTRAPPED(call); \
+		channel_after_exec(kept_);    \
+		failed_;                      \
+	})
 
 EXPORT int execve(const char *path, char *const argv[], char *const envp[])
 {
-	refuse_exec(path);
-	return UNTRAPPED(LIBC(execve)(path, argv, envp));
+	return EXEC(path, LIBC(execve)(path, argv, envp));
 }
 
 EXPORT int execvpe(const char *file, char *const argv[], char *const envp[])
 {
-	refuse_exec(file);
-	return UNTRAPPED(LIBC(execvpe)(file, argv, envp));
+	return EXEC(file, LIBC(execvpe)(file, argv, envp));
 }
 
 EXPORT int execv(const char *path, char *const argv[])

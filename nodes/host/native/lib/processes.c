@@ -10,6 +10,7 @@
 #include "net.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -110,6 +111,25 @@ static bool make_pipes(pid_t pid, int fds[4])
 	return true;
 }
 
+/* Of any process of the program. That of a child of this one: until it can be waited for. */
+void await_end(pid_t real)
+{
+	siginfo_t info;
+	int fd = syscall(SYS_pidfd_open, real, 0);
+
+	if (fd < 0 && errno == ESRCH)
+		return;
+	if (fd < 0) {
+		/* Before Linux 5.3, and where a container's rules do not know the call. */
+		syscall(SYS_waitid, P_PID, real, &info, WEXITED | WNOWAIT, NULL);
+		return;
+	}
+	struct pollfd poll = { .fd = fd, .events = POLLIN };
+	while (syscall(SYS_poll, &poll, 1, -1) < 0 && errno == EINTR)
+		;
+	syscall(SYS_close, fd);
+}
+
 static int open_child(pid_t pid)
 {
 	request_begin(REQUEST_open_child, ARG_open_child_WORDS)[ARG_open_child_pid] = pid;
@@ -117,14 +137,16 @@ static int open_child(pid_t pid)
 }
 
 /* The host serves the child from now on. */
-static int tell_host(pid_t pid)
+static int tell_host(pid_t pid, pid_t real)
 {
 	uint64_t handles[256][2];
 	int count = socket_handles(handles, 256);
 
 	if (count > 256)
 		native_fail("fork with %d sockets: expected at most 256", count);
-	request_begin(REQUEST_forked, ARG_forked_WORDS)[ARG_forked_pid] = pid;
+	uint64_t *arg = request_begin(REQUEST_forked, ARG_forked_WORDS);
+	arg[ARG_forked_pid] = pid;
+	arg[ARG_forked_real] = real;
 	for (int i = 0; i < count; i++) {
 		uint64_t *row = request_row(ROW_forked_WORDS);
 		row[ROW_forked_kind] = handles[i][0];
@@ -165,7 +187,7 @@ EXPORT pid_t fork(void)
 	error = real < 0 ? errno : open_child(forking_pid);
 	/* Its end is the end of its pipes: no other process has them. */
 	close_all(fds);
-	error = error ? error : tell_host(forking_pid);
+	error = error ? error : tell_host(forking_pid, real);
 	if (error) {
 		if (real > 0) {
 			LIBC(kill)(real, SIGKILL);

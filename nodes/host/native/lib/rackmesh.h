@@ -122,10 +122,13 @@ long direct_syscall(long number, ...);
 /* channel.c */
 extern int requests_fd, replies_fd;
 extern int folder_fd;              /* the program's own folder */
+int channel_before_exec(void);
+void channel_after_exec(int high);
 void channel_begin_child(int requests, int replies); /* in a child, whose pipes these are */
 /* processes.c */
 extern int forking_pipes[4];       /* those of the child that is being made; -1: none is */
 void be_process(void);
+void await_end(pid_t real);
 /* net.c */
 void sockets_leave_parent(void);    /* in a child: of its parent's descriptors it has the sockets */
 int socket_handles(uint64_t (*handles)[2], int most); /* kind and handle, once each; how many there are */
