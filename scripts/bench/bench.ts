@@ -25,6 +25,7 @@ import { logFailureTable, logTable, measureLog, measureLogFailure } from "./repl
 import { measurePage } from "./console/page.ts";
 import { putText, writeTables } from "./put_table.ts";
 import { measureQueues, queuesTable } from "./queues.ts";
+import { measureServers } from "./servers.ts";
 import { measureSharedRate, sharedTables } from "./shared.ts";
 import { measureTimekeeper } from "./timekeeper.ts";
 import { measureVerified, verifiedTable } from "./verified.ts";
@@ -81,6 +82,7 @@ async function bench(flags: Flags): Promise<void> {
   if (wanted.has("w")) figures.push(...await measureJobs({ seed, quick }));
   if (wanted.has("x")) figures.push(...measureChecks({ seed, quick }));
   if (wanted.has("y")) figures.push(...await measureNative({ seed, quick }));
+  if (wanted.has("z")) figures.push(...await measureServers({ seed, quick }));
   const methods = wanted.has("m") ? measureMethods(seed) : [];
   const verified = wanted.has("m") ? measureVerified(seed) : [];
   const log = wanted.has("l") ? measureLog(seed) : [];

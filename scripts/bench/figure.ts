@@ -26,6 +26,7 @@ export const GROUPS = {
   w: "commands with two workers",
   x: "checks by the length of a run",
   y: "native programs",
+  z: "messages by the servers between",
 } as const;
 export type Group = keyof typeof GROUPS;
 

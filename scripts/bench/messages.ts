@@ -65,7 +65,7 @@ const REPORT: Report = {
   taken: null,
 };
 
-function clockMessage(): Uint8Array<ArrayBuffer> {
+export function clockMessage(): Uint8Array<ArrayBuffer> {
   return newsToBytes({ kind: "grant", body: GRANT });
 }
 
@@ -74,7 +74,7 @@ export function answerClock(payload: Uint8Array): Uint8Array<ArrayBuffer> {
   return reportToBytes(REPORT);
 }
 
-function takeAnswer(payload: Uint8Array): void {
+export function takeAnswer(payload: Uint8Array): void {
   if (reportFromBytes(payload) === undefined) fail("The report has not come as it was");
 }
 
@@ -303,7 +303,7 @@ class Ends {
   }
 }
 
-function threadsCpuUs(pid: number): number {
+export function threadsCpuUs(pid: number): number {
   const threads = [...Deno.readDirSync(`/proc/${pid}/task`)];
   return threads.reduce((sum, { name }) => {
     const [ns] = Deno.readTextFileSync(`/proc/${pid}/task/${name}/schedstat`).split(" ");

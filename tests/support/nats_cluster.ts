@@ -1,8 +1,10 @@
-/** nats-servers of another owner for tests: one alone, or a cluster, on loopback. */
+/** nats-servers of another owner for tests: one alone, a cluster, or a hub with leaf nodes. */
 import { findNatsServer } from "../../console/rack/nats_server.ts";
 
 export interface ClusterOptions {
   readonly servers: number;
+  /** Each knows the others, or the first one alone (`leafnodes`); default: a cluster. */
+  readonly topology?: Topology;
   /** What each configuration has besides: users, TLS. */
   readonly config?: string;
   /** How many of the servers a client is told of; default: all. */
@@ -10,6 +12,8 @@ export interface ClusterOptions {
   /** Default: all on this machine's loopback interface. */
   readonly place?: (server: number) => Place;
 }
+
+type Topology = "cluster" | "hub with leaf nodes";
 
 interface Place {
   /** Words before the command's, by which it runs there. */
@@ -63,17 +67,48 @@ export class NatsCluster {
     const i = this.#servers.length, first = this.#servers[0];
     const path = `${this.#folder}/cluster-${i}.conf`;
     const place = this.#options.place?.(i) ?? HERE;
-    const routes = first === undefined ? "" : `routes: ["nats://${first.host}:${first.routePort}"]`;
+    const { topology = "cluster" } = this.#options;
+    const { peers, ready } = TOPOLOGIES[topology](first, place);
     const text = `server_name: "n${i}"
 host: "${place.host}"
 port: -1
 max_payload: 8MB
-cluster { name: "lab", host: "${place.host}", port: -1, ${routes} }
+${peers}
 ${this.#options.config ?? ""}
 `;
     await Deno.writeTextFile(path, text, { mode: 0o600 });
-    this.#servers.push(await ClusterServer.start(path, place));
+    this.#servers.push(await ClusterServer.start(path, { place, ready }));
   }
+}
+
+interface Peers {
+  /** Of the configuration. */
+  readonly peers: string;
+  /** Of the log: it can be used, by its peers too. A group: the port for them. */
+  readonly ready: RegExp;
+}
+
+const TOPOLOGIES: Record<Topology, (first: ClusterServer | undefined, place: Place) => Peers> = {
+  cluster(first, { host }) {
+    const routes = first === undefined ? "" : `routes: ["nats://${first.host}:${first.peerPort}"]`;
+    return {
+      peers: `cluster { name: "lab", host: "${host}", port: -1, ${routes} }`,
+      ready: listening("route"),
+    };
+  },
+  "hub with leaf nodes"(hub, { host }) {
+    if (hub === undefined) {
+      return { peers: `leafnodes { host: "${host}", port: -1 }`, ready: listening("leafnode") };
+    }
+    return {
+      peers: `leafnodes { remotes: [{ url: "nats-leaf://${hub.host}:${hub.peerPort}" }] }`,
+      ready: /Leafnode connection created/,
+    };
+  },
+};
+
+function listening(what: "client" | "route" | "leafnode"): RegExp {
+  return new RegExp(`Listening for ${what} connections on .*:(\\d+)\n`);
 }
 
 export class ClusterServer {
@@ -82,15 +117,19 @@ export class ClusterServer {
   #log = "";
   readonly host: string;
   port = 0;
-  routePort = 0;
+  /** For the servers after it; NaN for a leaf node. */
+  peerPort = 0;
 
-  private constructor(process: Deno.ChildProcess, host: string) {
+  private constructor(process: Deno.ChildProcess, host: string, ready: RegExp) {
     this.host = host;
     this.#process = process;
-    this.#logged = this.#keepLog();
+    this.#logged = this.#keepLog(ready);
   }
 
-  static async start(config: string, { before, host }: Place): Promise<ClusterServer> {
+  static async start(
+    config: string,
+    { place: { before, host }, ready }: { readonly place: Place; readonly ready: RegExp },
+  ): Promise<ClusterServer> {
     const words = [...before, await findNatsServer(), "-c", config];
     const process = new Deno.Command(words[0]!, {
       args: words.slice(1),
@@ -98,7 +137,7 @@ export class ClusterServer {
       stdout: "null",
       stderr: "piped",
     }).spawn();
-    const server = new ClusterServer(process, host);
+    const server = new ClusterServer(process, host, ready);
     await server.#ready.promise;
     return server;
   }
@@ -107,6 +146,10 @@ export class ClusterServer {
 
   get log(): string {
     return this.#log;
+  }
+
+  get pid(): number {
+    return this.#process.pid;
   }
 
   /** For good. */
@@ -124,13 +167,13 @@ export class ClusterServer {
     await this.#logged;
   }
 
-  async #keepLog(): Promise<void> {
+  async #keepLog(ready: RegExp): Promise<void> {
     for await (const text of this.#process.stderr.pipeThrough(new TextDecoderStream())) {
       this.#log += text;
-      const portOf = (what: string) =>
-        Number(new RegExp(`Listening for ${what} connections on .*:(\\d+)\n`).exec(this.#log)?.[1]);
-      [this.port, this.routePort] = [portOf("client"), portOf("route")];
-      if (this.port > 0 && this.routePort > 0) this.#ready.resolve();
+      const client = listening("client").exec(this.#log), peers = ready.exec(this.#log);
+      if (client === null || peers === null) continue;
+      [this.port, this.peerPort] = [Number(client[1]), Number(peers[1])];
+      this.#ready.resolve();
     }
     this.#ready.reject(new Error(`nats-server ended:\n${this.#log}`));
     this.#ready.promise.catch(() => {});
