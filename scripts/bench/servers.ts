@@ -1,8 +1,8 @@
 /** (z) A grant and its report between two machines, by the nats-servers between them. */
 import { busEnvironment } from "../../fabric/rack/assembly/run_file.ts";
 import { rackProcessArgs } from "../../console/base/v8_flags.ts";
-import { type ClusterOptions, NatsCluster } from "../../tests/support/nats_cluster.ts";
-import { Machines, machinesMissing } from "../../tests/support/machines.ts";
+import { type ClusterOptions, NatsCluster } from "./nats_cluster.ts";
+import { Machines, machinesMissing } from "./machines.ts";
 import { say } from "../commands/output.ts";
 import { threadsCpuUs } from "./messages.ts";
 import { type Figure, type Measured, median } from "./figure.ts";

@@ -6,8 +6,8 @@ import assert from "node:assert/strict";
 import { afterEach, beforeEach, describe } from "@std/testing/bdd";
 import { sleep } from "../../fabric/bus/wall_time.ts";
 import { CommandRig } from "../support/command.ts";
-import { Machines, machinesMissing } from "../support/machines.ts";
-import { NatsCluster } from "../support/nats_cluster.ts";
+import { Machines, machinesMissing } from "../../scripts/bench/machines.ts";
+import { NatsCluster } from "../../scripts/bench/nats_cluster.ts";
 import { contentOf } from "../support/process_rack.ts";
 import { itUnless } from "../support/skipping.ts";
 

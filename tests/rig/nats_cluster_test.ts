@@ -6,7 +6,7 @@ import assert from "node:assert/strict";
 import { nkeys } from "@nats-io/nats-core";
 import { afterEach, beforeEach, describe, it } from "@std/testing/bdd";
 import { CommandRig } from "../support/command.ts";
-import { type ClusterOptions, NatsCluster } from "../support/nats_cluster.ts";
+import { type ClusterOptions, NatsCluster } from "../../scripts/bench/nats_cluster.ts";
 import { contentOf } from "../support/process_rack.ts";
 
 const TLS = new URL("../support/tls", import.meta.url).pathname;

@@ -1,4 +1,4 @@
-/** nats-servers of another owner for tests: one alone, a cluster, or a hub with leaf nodes. */
+/** nats-servers of another owner for tests and the bench: one alone, a cluster, or a hub with leaf nodes. */
 import { findNatsServer } from "../../console/rack/nats_server.ts";
 
 export interface ClusterOptions {
@@ -111,7 +111,7 @@ function listening(what: "client" | "route" | "leafnode"): RegExp {
   return new RegExp(`Listening for ${what} connections on .*:(\\d+)\n`);
 }
 
-export class ClusterServer {
+class ClusterServer {
   readonly #process: Deno.ChildProcess;
   readonly #logged: Promise<void>;
   #log = "";
