@@ -237,6 +237,33 @@ describe("CrashSweep", () => {
     const unordered = swept({ log, notes: [declared(10, 0), declared(10, 1)] });
     assert.deepEqual([unordered.violation, unordered.counts.bounded], [undefined, 0]);
   });
+
+  it("P-41: says where a violation takes more choices together than a counterexample has", () => {
+    const write = (id: number, at: number, value: number, after: readonly number[] = []) =>
+      noted(10, { kind: "writes", id, on: "b", at, bytes: bytesOf(value), after });
+    const visible = (id: number) => noted(10, { kind: "visible", id });
+    // Where 2 is found, 1 is above 0: then a 9 is of 5, so that 4, which is above 3, may not be missing.
+    const notes = [
+      ...[write(0, 0, 9), visible(0), write(1, 0, 5), write(2, 64, 3, [1])],
+      ...[write(3, 128, 7), visible(3), write(4, 128, 8), write(5, 0, 9, [4])],
+    ];
+    const sweepOver = (durable: number) => {
+      const log = logOf((log) => {
+        log.durable(20, 0, bytesOf(5), 64);
+        log.durable(20, 128, bytesOf(durable), 64);
+        for (const [at, value] of [[0, 9], [64, 3], [128, 7]] as const) {
+          const line = bytesOf(0, 64);
+          line.fill(value, 0, 8);
+          log.dirty(21, at, line, 0);
+        }
+      });
+      return swept({ log, notes });
+    };
+    assert.equal(sweepOver(7).violation?.at, 22, "the lines of 2 and 5 may be found");
+    const { violation, counts, inTurn } = sweepOver(8);
+    assert.equal(violation, undefined, "and that of 3");
+    assert.equal(counts.bounded, inTurn.filter((at) => at > 21).length, "once for each instant");
+  });
 });
 
 const AREA = 1 << 16, SLOT_BYTES = 128, SLOTS = 12, OBJECT = AREA + 4096;
