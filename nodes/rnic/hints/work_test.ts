@@ -194,6 +194,31 @@ describe("the work of a hint at the responder", () => {
     equal(counter(p, "b", "hintPagesAsked"), 3);
   });
 
+  it("H-20, H-24: a page that a request has asked for stays asked for by it, though a core asks for it, too", () => {
+    const p = bench(WORK_PRESETS.driver, { servicePs: 200 * US, works: false });
+    p.rig.leavesRequests = true;
+    const later = {
+      ...p,
+      ...p.rig.connect({ attributes: { accessFlags: EVERY_ACCESS, timeout: 18 } }),
+    };
+    const askedFor = () =>
+      p.told.flatMap(({ message }) =>
+        message.kind === "event" && message.event.type === "PAGE_FAULT"
+          ? [message.event.hintsOf === undefined ? "request" : "hint"]
+          : []
+      );
+    post(p, "write", { length: 64 });
+    p.rig.ring(p.rig.a, p.a.sq);
+    p.rig.run(() => p.driver.works.length === 1 && counter(p, "b", "pagesAsked") === 1);
+    p.rig.command(p.rig.b, { op: "hint-work", id: p.driver.works[0]!.id });
+    p.rig.run(() => askedFor().length === 2);
+    same(askedFor(), ["hint", "request"], "the core is there before the firmware");
+    post(later, "write", { length: 64 });
+    go(later);
+    same([statuses(p), statuses(later)], [["SUCCESS"], ["SUCCESS"]]);
+    equal(askedFor().filter((by) => by === "request").length, 1);
+  });
+
   it("H-20: a hint whose queue pair has begun anew meanwhile is none", () => {
     const p = bench(WORK_PRESETS.driver, { works: false });
     p.rig.leavesRequests = true;
