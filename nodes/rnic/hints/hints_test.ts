@@ -4,6 +4,7 @@ import { describe, it } from "@std/testing/bdd";
 import { HINT_PLAN, type HintPlan } from "../../../fabric/rack/plan/hint_plan.ts";
 import type { Time } from "../../../fabric/base/time.ts";
 import { PORTS } from "../../../fabric/node.ts";
+import type { PcieMessage } from "../../../fabric/wire/host_bus/pcie.ts";
 import type { ObjectPart } from "../../../fabric/wire/host_bus/wqe.ts";
 import { ACCESS } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { PageFaultRule } from "../../../fabric/rack/plan/plan.ts";
@@ -931,6 +932,31 @@ describe("a responder that gets hints", () => {
     same(asked(22 * US, { slow: true }), [[0, 2, "hint"], [1, 1, undefined]]);
     // It has been, and gives the pages before the firmware would ask again.
     same(asked(22 * US, { slow: false }), [[0, 2, "hint"]]);
+  });
+
+  it("H-24: nor does a message wait for hints' turn whose first page has come meanwhile, and not its rest", () => {
+    const p = cold();
+    p.rig.run();
+    for (const page of [0, 1]) announce(p, { va: BigInt(p.to.va + page * PAGE), length: 64 });
+    const { host } = p.rig.b, { hear } = host, held: PcieMessage[] = [];
+    host.hear = (message) => {
+      if (message.kind === "event" && "hintsOf" in message.event) held.push(message);
+      else hear(message);
+    };
+    p.rig.runFor(22 * US);
+    post(p, "write", { length: 2 * PAGE });
+    p.rig.ring(p.rig.a, p.a.sq);
+    p.rig.runFor(5 * US);
+    equal(held.length, 2, "the driver is at something else");
+    hear(held[0]!);
+    p.rig.run();
+    same(statuses(p), SUCCESSES(1));
+    const events = host.events.filter((event) => event.type === "PAGE_FAULT");
+    same(events.map(({ first, count, ahead }) => [first, count, ahead]), [
+      [0, 1, 0],
+      [1, 1, 0],
+      [0, 1, 1],
+    ]);
   });
 
   it("H-24: and counts for a time alone", () => {
