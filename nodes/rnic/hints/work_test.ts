@@ -305,29 +305,52 @@ describe("the work of a hint at the responder", () => {
     near(late, workPs({ receive: "firmware" }, "receive", 1));
   });
 
+  /** A carrier of `b` hears of a queue pair whose context others have put out of the cache. */
+  function coldContext(work: HintWork) {
+    const plan = { hints: { ...HINT_PLAN, kinds: HINT_KINDS.warmUp, work } };
+    const queueCache = { entries: 12, evict: "oldest", amount: 1 } as const;
+    const rig = new Rig({ plans: { a: plan, b: { ...plan, queueCache } } });
+    const to = rig.register(rig.b, { length: PAIR_BYTES, access: EVERY_ACCESS });
+    const attributes = { accessFlags: EVERY_ACCESS };
+    const [first] = Array.from({ length: 8 }, () => rig.connect({ attributes }));
+    const by = rig.connect({ hints: "carrier", attributes });
+    rig.run();
+    const readAt: Time[] = [];
+    rig.b.host.hear = ({ kind }) => {
+      if (kind === "memory-read") readAt.push(rig.now);
+    };
+    const p = { rig, ...by, from: to, to };
+    const ends = { sourceQpn: first!.a.qpn, destQpn: first!.b.qpn };
+    const hint = () => announce(p, 1, { kinds: HINT_KINDS.warmUp, ends });
+    return { p, hint, readAt, qpn: first!.b.qpn };
+  }
+
   it("H-21: contexts are read when the firmware has come to them", () => {
     const read = (work: HintWork) => {
-      const plan = { hints: { ...HINT_PLAN, kinds: HINT_KINDS.warmUp, work } };
-      const queueCache = { entries: 12, evict: "oldest", amount: 1 } as const;
-      const rig = new Rig({ plans: { a: plan, b: { ...plan, queueCache } } });
-      const to = rig.register(rig.b, { length: PAIR_BYTES, access: EVERY_ACCESS });
-      const attributes = { accessFlags: EVERY_ACCESS };
-      // The context of the first is put out of the cache by those of the others.
-      const [first] = Array.from({ length: 8 }, () => rig.connect({ attributes }));
-      const by = rig.connect({ hints: "carrier", attributes });
-      rig.run();
-      let at = 0;
-      rig.b.host.hear = ({ kind }) => {
-        if (kind === "memory-read") at ||= rig.now;
-      };
-      const p = { rig, ...by, from: to, to };
-      const ends = { sourceQpn: first!.a.qpn, destQpn: first!.b.qpn };
-      const began = announce(p, 1, { kinds: HINT_KINDS.warmUp, ends });
-      rig.run();
+      const { p, hint, readAt } = coldContext(work);
+      const began = hint();
+      p.rig.run();
       equal(counter(p, "b", "hintContextsFetched"), 1);
-      return at - began;
+      return readAt[0]! - began;
     };
     near(read({ context: "firmware" }) - read({}), workPs({ context: "firmware" }, "context", 1));
+  });
+
+  it("H-21: and none of a queue pair that has gone while the chip was at it", () => {
+    let gone = 0;
+    for (let behindPs = 80 * NS; behindPs <= 200 * NS; behindPs += 5 * NS) {
+      const { p, hint, readAt, qpn } = coldContext({ context: "hardware" });
+      const command = { op: "destroy-qp", qpn } as const;
+      p.rig.toRnic(p.rig.b, { kind: "command", id: 900, command });
+      p.rig.runFor(behindPs);
+      hint();
+      p.rig.run(() => p.rig.b.host.replies.has(900));
+      const before = readAt.length;
+      p.rig.run();
+      equal(readAt.length, before, `${behindPs} ps behind the command`);
+      if (before === 0) gone += counter(p, "b", "hintContextsFetched");
+    }
+    ok(gone > 0, "one has gone meanwhile");
   });
 
   it("H-21: by PRI pages come without the driver, and are where the IOMMU says", () => {
