@@ -1312,6 +1312,31 @@ function list(p: Pair, count: number, { first = 8, at = 0 } = {}): void {
   go(p);
 }
 
+describe("H-05: work that waits in several queue pairs", () => {
+  it("is announced as a whole before the first of it begins, each time", () => {
+    const p = cold({ a: { backOff: "off" } });
+    const attributes = { accessFlags: EVERY_ACCESS, timeout: 9 };
+    const others = [1, 2, 3].map((): Pair => ({ ...p, ...p.rig.connect({ attributes }) }));
+    p.rig.run();
+    for (let time = 0; time < 3; time++) {
+      const before = packets(p, "a").length;
+      // The port is busy until all of them are in line. A READ has no payload that its packet would wait for.
+      post(p, "write", { length: PAIR_BYTES });
+      for (const each of others) post(each, "read", { length: 64 });
+      for (const each of [p, ...others]) each.rig.ring(each.rig.a, each.a.sq);
+      p.rig.run();
+      for (const each of [p, ...others]) same(statuses(each), SUCCESSES(1));
+      const sent = packets(p, "a").slice(before);
+      const begun = sent.findIndex(({ reth }) => reth?.length === 64);
+      const announced = sent.slice(0, begun).flatMap((packet) => {
+        const message = hintOf(packet);
+        return message?.type === "announce" ? message.groups.map(({ sourceQpn }) => sourceQpn) : [];
+      });
+      for (const { a: { qpn } } of others) ok(announced.includes(qpn), `QP ${qpn}, time ${time}`);
+    }
+  });
+});
+
 describe("H-02: batches", () => {
   // The second read is under way when the first one is announced.
   it("H-02: once a list is announced, what follows is announced a batch at a time", () => {
