@@ -43,10 +43,14 @@ describe("effectiveNext", () => {
       at,
     });
     const [b] = members("b") as [Member];
-    Object.assign(b, { ran: 2_000, cables: [cut(1_500)] });
-    assert.equal(effectiveNext(b), NEVER, "it can only be told of it");
-    Object.assign(b, { cables: [cut(3_000)] });
-    assert.equal(effectiveNext(b), 3_000);
+    for (const at of [1_500, 2_000]) {
+      Object.assign(b, { ran: 2_000, cables: [cut(at)] });
+      assert.equal(effectiveNext(b), NEVER, "it can only be told of it");
+    }
+    for (const at of [2_001, 3_000]) {
+      Object.assign(b, { cables: [cut(at)] });
+      assert.equal(effectiveNext(b), at);
+    }
     Object.assign(b, { bootAt: 4_000 });
     assert.equal(effectiveNext(b), 4_000);
   });
