@@ -94,6 +94,17 @@ describe("Silence", () => {
     assert.equal(said.length, 2);
   });
 
+  it("begins anew with all, suspects too, where it could hear none for a time", () => {
+    beat(NAMES, { from: 0, to: 2_000 });
+    const heard = ["a", "a-rnic"];
+    assert.deepEqual(beat(heard, { from: 2_500, to: 8_000 }), []);
+    assert.equal(said.length, 1);
+    silence.forgive(8_000);
+    assert.deepEqual(beat(heard, { from: 8_500, to: 17_500 }), []);
+    assert.equal(said.length, 2, "they are suspected once more");
+    assert.equal(beat(heard, { from: 18_000, to: 18_000 }).length, 3);
+  });
+
   it("suspects nothing where powers are on record as failed, or fail one after the other", () => {
     beat(NAMES, { from: 0, to: 2_000 });
     silence.forget("b");
