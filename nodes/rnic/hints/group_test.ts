@@ -149,6 +149,25 @@ describe("H-08: a group has the hints for all peers (figure 9)", () => {
     ok(sizes[0]! <= 256 && sizes[1]! > 256, `${sizes}`);
   });
 
+  it("H-06, H-22: of several datagrams each queue pair waits for answers to those about itself alone", () => {
+    const { pairs, p, rig } = grouped({
+      a: { depth: 64, batch: 12, follow: "after-ack" },
+      mtu: 256,
+    });
+    for (const each of pairs) {
+      post(each, "write", { length: 4 * PAGE });
+      for (let i = 1; i < 50; i++) {
+        post(each, "write", { at: i * 512, length: 8, signaled: i === 49 });
+      }
+      rig.ring(rig.a, each.a.sq);
+    }
+    rig.run();
+    succeed(pairs, 2);
+    const about = announced(p).map(({ message }) => message.groups.map((each) => each.sourceQpn));
+    ok(about.some((qpns, i) => i > 0 && qpns.some((qpn) => !about[i - 1]!.includes(qpn))));
+    equal(counter(p, "a", "hintsUnanswered"), 0);
+  });
+
   it("H-22: each queue pair is answered for itself, by unicast", () => {
     const { pairs, p } = grouped({ a: { follow: "after-ack" } });
     writeAll(pairs);
