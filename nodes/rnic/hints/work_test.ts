@@ -131,6 +131,17 @@ describe("the work of a hint at the responder", () => {
     }
   });
 
+  it("H-20: hints that come at one instant are done in the order of their coming", () => {
+    const place = "hardware" as const;
+    const p = bench({ ...AT_ONCE, parse: place, check: place, decide: place });
+    for (const first of [0, 2, 1, 3]) announce(p, 1, { first });
+    p.rig.run();
+    const pages = p.told.flatMap(({ message }) =>
+      message.kind === "event" && message.event.type === "PAGE_FAULT" ? [message.event.first] : []
+    );
+    same(pages, [0, 2, 1, 3]);
+  });
+
   it("H-20: the firmware is one processor: hints wait for each other, and commands for hints", () => {
     const place = "firmware" as const;
     const work = { ...AT_ONCE, parse: place, check: place, decide: place };
@@ -240,6 +251,26 @@ describe("the work of a hint at the responder", () => {
     p.rig.run();
     equal(p.driver.works.length, 64);
     equal(counter(p, "b", "hintsOverrun"), 6);
+  });
+
+  it("H-22: no answer waits for a page whose region is gone", () => {
+    const p = bench({}, { servicePs: 100 * US });
+    announce(p, 1, { answer: true });
+    const { host } = p.rig.b, { hear } = host;
+    // The driver never comes to that page.
+    host.hear = (message) => {
+      if (message.kind !== "event") hear(message);
+    };
+    p.rig.runFor(30 * US);
+    const answers = () =>
+      packets(p, "b").flatMap((packet) => {
+        const message = hintOf(packet);
+        return message?.type === "prepared" || message?.type === "refused" ? [message.reason] : [];
+      });
+    same(answers(), []);
+    equal(p.rig.command(p.rig.b, { op: "deregister-mr", key: p.to.key }).status, "ok");
+    p.rig.run();
+    same(answers(), ["error"]);
   });
 
   it("H-22: the answer leaves when it has been made", () => {
