@@ -613,6 +613,26 @@ describe("a responder that gets hints", () => {
     same(counts.map((name) => counter(late, "b", name)), [0, 8, 6, 0]);
   });
 
+  it("H-22: no answer leaves before the translations of its hint are on the chip", () => {
+    const p = cold({ pinned: true, entries: 64 });
+    const length = 128 * PAGE;
+    const big = p.rig.register(p.rig.b, { length, access: EVERY_ACCESS, va: 0xa_0000_0000 });
+    p.rig.run();
+    const { host } = p.rig.b, { hear } = host;
+    let readAt = 0;
+    host.hear = (message) => {
+      if (message.kind === "memory-read") readAt ||= p.rig.now;
+      hear(message);
+    };
+    const range = { va: BigInt(big.va), length: 64, rkey: big.key, kinds: HINT_KINDS.warmUp };
+    announce(p, range, { answer: true });
+    p.rig.run();
+    const { time, bytes } = p.rig.frames.at(-1)!;
+    equal(hintOf(packetOf(bytes))?.type, "prepared");
+    ok(readAt > 0 && time > readAt, `answered at ${time} ps, read at ${readAt} ps`);
+    equal(counter(p, "b", "hintLinesFetched"), 1);
+  });
+
   it("H-21: receives are set aside for the count of untagged messages, with their memory", () => {
     const run = (a: Partial<HintPlan> | "none", posted = 6, b: Partial<HintPlan> = {}) => {
       const p = cold({ a, b });
