@@ -486,6 +486,22 @@ describe("the work of a hint at the requester", () => {
     same(statuses(p), ["WR_FLUSH_ERR"]);
   });
 
+  it("H-06: no hint leaves of a life of its queue pair that is over, as a core comes to it", () => {
+    const p = bench({}, { a: { build: "driver" }, hints: { batch: 1 } });
+    p.rig.leavesRequests = true;
+    const events = () =>
+      p.rig.a.host.events.flatMap((event) => event.type === "HINT_WORK" ? [event.id] : []);
+    post(p, "write", { length: 64 });
+    p.rig.ring(p.rig.a, p.a.sq);
+    p.rig.run(() => events().length > 0);
+    p.rig.modify(p.rig.a, p.a, { state: "reset" });
+    p.rig.bringUp(p.rig.a, p.a, { qpn: p.b.qpn, attributes: { accessFlags: EVERY_ACCESS } });
+    equal(p.rig.command(p.rig.a, { op: "hint-work", id: events()[0]! }).status, "ok");
+    p.rig.run();
+    const announced = packets(p, "a").filter((packet) => hintOf(packet)?.type === "announce");
+    equal(announced.length, 0);
+  });
+
   it("H-07, H-09: no firmware makes a hint that is in another packet", () => {
     const { rig } = bench({}, { a: WORK_PRESETS.firmware });
     throws(() => rig.createQp(rig.a, { hintEncoding: "header" }), /is made as that is/);
