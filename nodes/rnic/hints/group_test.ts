@@ -168,6 +168,16 @@ describe("H-08: a group has the hints for all peers (figure 9)", () => {
     equal(counter(p, "a", "hintsUnanswered"), 0);
   });
 
+  it("H-08: what is about a queue pair in error is ignored, as what is about another card's", () => {
+    const { pairs, p, rig } = grouped();
+    rig.modify(rig.b, pairs[0]!.b, { state: "err" });
+    writeAll(pairs);
+    succeed(pairs.slice(1));
+    const about = announced(p).flatMap(({ message }) => message.groups);
+    ok(about.some(({ sourceQpn }) => sourceQpn === pairs[0]!.a.qpn));
+    same([counter(p, "b", "hintsUnknownQp"), counter(p, "b", "hintsIn")], [0, QPS - 1]);
+  });
+
   it("H-22: each queue pair is answered for itself, by unicast", () => {
     const { pairs, p } = grouped({ a: { follow: "after-ack" } });
     writeAll(pairs);
