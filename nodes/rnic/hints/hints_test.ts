@@ -27,6 +27,9 @@ import {
   post,
   statuses,
 } from "../testing/pair_testing.ts";
+import type { QueuePair } from "../state/queue_pair.ts";
+import { unitsAhead } from "./look_ahead.ts";
+import type { HintEnd, Hints } from "./state/hint_state.ts";
 import { createSrq, createSrqQp, postShared } from "../testing/objects_testing.ts";
 import { Rig } from "../testing/rnic_testing.ts";
 import { connectUc } from "../testing/unreliable_testing.ts";
@@ -1424,6 +1427,22 @@ describe("H-02: batches", () => {
     for (let round = 0; round < 8; round++) list(late, 24, { at: round * PAGE });
     same(statuses(late), SUCCESSES(8));
     ok(Math.max(...batches(late).slice(-3)) <= 4, `${batches(late)}`);
+  });
+
+  it("H-02: are read ahead by the units of the last WQE, and unit by unit at the ring's end", () => {
+    const ahead = (...positions: readonly number[]) => {
+      const { length } = positions;
+      const work = {
+        length,
+        end: length,
+        at: (i: number) => i in positions ? { position: positions[i] } : undefined,
+      };
+      const qp = { life: 1, requester: { work } } as unknown as QueuePair;
+      const end = { life: 1, isAnnouncing: true, batch: 8 } as unknown as HintEnd;
+      return unitsAhead({ ends: new Map([[qp, end]]) } as unknown as Hints, qp);
+    };
+    same([ahead(5), ahead(5, 6), ahead(4, 6), ahead(62, 0)], [8, 8, 16, 8]);
+    equal(ahead(), undefined);
   });
 
   it("H-02: adaptive ones begin as long as what waits, where no request waits for them", () => {
