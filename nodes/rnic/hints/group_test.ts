@@ -69,6 +69,16 @@ function writeAll(pairs: readonly Pair[], each = 1): void {
   pairs[0]!.rig.run();
 }
 
+/** A list of 50 WRITEs of each queue pair: what follows its long message has time to be looked at. */
+function writeLists(pairs: readonly Pair[]): void {
+  for (const p of pairs) {
+    post(p, "write", { length: 4 * PAGE });
+    for (let i = 1; i < 50; i++) post(p, "write", { at: i * 512, length: 8, signaled: i === 49 });
+    p.rig.ring(p.rig.a, p.a.sq);
+  }
+  pairs[0]!.rig.run();
+}
+
 const announced = (p: Pair): { packet: RocePacket; message: HintMessage }[] =>
   packets(p, "a").flatMap((packet) => {
     const message = hintOf(packet);
@@ -129,16 +139,8 @@ describe("H-08: a group has the hints for all peers (figure 9)", () => {
 
   it("H-08: a hint to a group that is longer than one datagram is several", () => {
     const sizes = ([256, 1024] as const).map((mtu) => {
-      const { pairs, p, rig } = grouped({ a: { depth: 64, batch: 12 }, mtu });
-      for (const each of pairs) {
-        // What follows a long message has time to be looked at.
-        post(each, "write", { length: 4 * PAGE });
-        for (let i = 1; i < 50; i++) {
-          post(each, "write", { at: i * 512, length: 8, signaled: i === 49 });
-        }
-        rig.ring(rig.a, each.a.sq);
-      }
-      rig.run();
+      const { pairs, p } = grouped({ a: { depth: 64, batch: 12 }, mtu });
+      writeLists(pairs);
       succeed(pairs, 2);
       const groups = announced(p).flatMap(({ message }) => [message.groups]);
       ok(groups.some(({ length }) => length > 1), "one is about several queue pairs");
@@ -150,18 +152,11 @@ describe("H-08: a group has the hints for all peers (figure 9)", () => {
   });
 
   it("H-06, H-22: of several datagrams each queue pair waits for answers to those about itself alone", () => {
-    const { pairs, p, rig } = grouped({
+    const { pairs, p } = grouped({
       a: { depth: 64, batch: 12, follow: "after-ack" },
       mtu: 256,
     });
-    for (const each of pairs) {
-      post(each, "write", { length: 4 * PAGE });
-      for (let i = 1; i < 50; i++) {
-        post(each, "write", { at: i * 512, length: 8, signaled: i === 49 });
-      }
-      rig.ring(rig.a, each.a.sq);
-    }
-    rig.run();
+    writeLists(pairs);
     succeed(pairs, 2);
     const about = announced(p).map(({ message }) => message.groups.map((each) => each.sourceQpn));
     ok(about.some((qpns, i) => i > 0 && qpns.some((qpn) => !about[i - 1]!.includes(qpn))));
