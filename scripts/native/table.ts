@@ -152,7 +152,7 @@ export const ROWS: readonly TableRow[] = [
   perftest("ib_write_bw", "-D 1 -f 0 -s 4096", SLOW),
   perftest("ib_send_bw", "-n 60 --use-srq -q 2"),
   perftest("ib_write_bw", "-n 60", ONE),
-  ...["write", "read", "send"].map((verb) => perftest(`ib_${verb}_lat`, "-n 5 -a")),
+  ...["write", "read", "send"].map((verb) => perftest(`ib_${verb}_lat`, "-n 5 -s 262144")),
   ...["write", "read", "send"].map((verb) => perftest(`ib_${verb}_bw`, "-n 5 -a")),
   { binary: "ucx_info", packaged: "ucx-utils", options: ["-d"] },
   ...UCX_TESTS.map((test) => ucx("rc_v", test)),
@@ -162,13 +162,14 @@ export const ROWS: readonly TableRow[] = [
   ...["am_lat", "am_bw"].map((test) => ucx("all", test, UD_OF_UCT, UCT)),
   ucx("tcp", "tag_lat", "", {
     env: { UCX_TLS: "tcp,self", UCX_NET_DEVICES: "eth0" },
-    ends: { codes: [255, 255], why: "UCX's tcp finds no way to the other host here" },
   }),
   { binary: "fi_info", packaged: "libfabric-bin", options: ["-p", "verbs"] },
   fabric("-p verbs -e msg"),
   fabric("-p verbs -e rdm", RXM),
   fabric("-p verbs -e dgram"),
-  fabric("-p tcp -e msg"),
+  ...["tcp", "sockets"].flatMap((provider) =>
+    ["msg", "rdm"].map((type) => fabric(`-p ${provider} -e ${type}`))
+  ),
   ...["write", "read", "send"].flatMap((verb) => [fio(verb, 1), fio(verb, 16)]),
   fio("write", 1, " --thread"),
 ];

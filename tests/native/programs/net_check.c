@@ -254,6 +254,24 @@ static void waits_client(const char *host)
 	puts("waits: done");
 }
 
+/* bind(2) to port 0 gives one, which is the listener's, and nobody else's. */
+static void given_port(void)
+{
+	struct sockaddr_in any = { AF_INET, 0, { htonl(INADDR_ANY) }, { 0 } }, one, other;
+	socklen_t length = sizeof(one);
+	int fd = socket(AF_INET, SOCK_STREAM, 0), second = socket(AF_INET, SOCK_STREAM, 0);
+
+	CHECK(bind(fd, (struct sockaddr *)&any, sizeof(any)) == 0);
+	CHECK(bind(second, (struct sockaddr *)&any, sizeof(any)) == 0);
+	CHECK(getsockname(fd, (struct sockaddr *)&one, &length) == 0 && one.sin_port);
+	CHECK(getsockname(second, (struct sockaddr *)&other, &length) == 0 && other.sin_port);
+	CHECK(one.sin_port != other.sin_port);
+	CHECK(listen(fd, 1) == 0 && getsockname(fd, (struct sockaddr *)&other, &length) == 0);
+	CHECK(one.sin_port == other.sin_port);
+	close(fd);
+	close(second);
+}
+
 /* A socket of datagrams tells the address of the way to a host, and carries nothing. */
 static void datagrams(const struct sockaddr_in *away)
 {
@@ -293,6 +311,7 @@ static void refusals(void)
 	CHECK(connect(fd, (struct sockaddr *)&away, sizeof(away)) == -1 && errno == ENETUNREACH);
 	CHECK(read(fd, &byte, 1) == -1 && errno == ENOTCONN);
 	close(fd);
+	given_port();
 	datagrams(&away);
 	struct addrinfo *none;
 	CHECK(getaddrinfo("example.org", PORT, NULL, &none) == EAI_NONAME);

@@ -699,6 +699,14 @@ EXPORT int shutdown(int fd, int how)
 EXPORT int getsockname(int fd, struct sockaddr *restrict shown, socklen_t *restrict length)
 {
 	HOST_SOCKET_OR(LIBC(getsockname)(fd, shown, length));
+	/* bind(2) to port 0 has given it one. */
+	if (socket->type == SOCK_STREAM && socket->bound && !socket->local_port) {
+		request_begin(REQUEST_socket_port, ARG_socket_port_WORDS);
+		int error = request_send();
+		if (error)
+			return fail(error);
+		socket->local_port = answer()[ANSWER_socket_port_port];
+	}
 	show_address(socket->family, socket->local_address, socket->local_port, shown, length);
 	return 0;
 }
