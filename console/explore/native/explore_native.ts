@@ -5,7 +5,7 @@
 import { formatTime } from "../../../fabric/base/time.ts";
 import { assert } from "../../../fabric/base/assert.ts";
 import type { NativeSetUp } from "../../../fabric/rack/assembly/run_file.ts";
-import { nativeIn } from "../../../fabric/rack/plan/plan.ts";
+import { nativeIn, type RackPlan } from "../../../fabric/rack/plan/plan.ts";
 import { refusal } from "../../../fabric/rack/plan/problem.ts";
 import { countOf } from "../../checks/finding.ts";
 import { DEVICE_WRITES } from "../../../nodes/files.ts";
@@ -146,14 +146,7 @@ class NativeExploring {
     this.#asked = asked;
     this.#job = { plan, native, directory, options: { ...told, choices } };
     this.#free = Array.from({ length: jobs }, (_, i) => 1 + i);
-    this.#pool = new WorkerPool({
-      module: "console/rack/own/native_explore_main.ts",
-      programs: nativeIn(plan).map(({ program }) => program.run),
-      reads: "all",
-      writes: [...DEVICE_WRITES, ...NATIVE_RIGHTS.writes],
-      more: NATIVE_RIGHTS.flags,
-      directory,
-    });
+    this.#pool = new WorkerPool(recoverers(plan, directory));
   }
 
   async end(): Promise<void> {
@@ -281,15 +274,10 @@ class NativeExploring {
       await new Promise<number>((resolve) => this.#waiting.push(resolve));
     if (this.#isOver) throw new Error("The verdict is known");
     const number = ++this.#recoveries;
-    const signal = AbortSignal.timeout(RECOVERY_MS);
     try {
       const isCutAgain = this.#asked.options.cuts !== 1;
       const recover = { ...this.#job, host, image, number, isCutAgain };
-      return await this.#pool.ask<RecoveredOnce>(lane, { recover }, { signal });
-    } catch (error) {
-      if (!signal.aborted) throw error;
-      const wrong = `recovery does not end in ${RECOVERY_MS / 1_000} s of real time`;
-      return { lines: [], wrong, notRun: null, hasWritten: false, again: [], isWhole: true };
+      return await inTime((signal) => this.#pool.ask<RecoveredOnce>(lane, { recover }, { signal }));
     } finally {
       const next = this.#waiting.shift();
       if (next === undefined) this.#free.push(lane);
@@ -383,6 +371,32 @@ class NativeExploring {
       perSecond: Math.round(1_000 * this.#crashPoints / wallMs),
       counterexample,
     };
+  }
+}
+
+/** The processes in which recoveries run. @param directory of a run: the programs' folders are in it. */
+export function recoverers(plan: RackPlan, directory: string) {
+  return {
+    module: "console/rack/own/native_explore_main.ts",
+    programs: nativeIn(plan).map(({ program }) => program.run),
+    reads: "all" as const,
+    writes: [...DEVICE_WRITES, ...NATIVE_RIGHTS.writes],
+    more: NATIVE_RIGHTS.flags,
+    directory,
+  };
+}
+
+/** A recovery that does not end in real time is ended by `signal`, and has no good outcome. */
+export async function inTime(
+  recover: (signal: AbortSignal) => Promise<RecoveredOnce>,
+): Promise<RecoveredOnce> {
+  const signal = AbortSignal.timeout(RECOVERY_MS);
+  try {
+    return await recover(signal);
+  } catch (error) {
+    if (!signal.aborted) throw error;
+    const wrong = `recovery does not end in ${RECOVERY_MS / 1_000} s of real time`;
+    return { lines: [], wrong, notRun: null, hasWritten: false, again: [], isWhole: true };
   }
 }
 

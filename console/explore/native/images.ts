@@ -7,6 +7,7 @@ import { LINE_BYTES } from "../../../fabric/base/cache_line.ts";
 import type { Time } from "../../../fabric/base/time.ts";
 import { cardsKeepWrites } from "../../../fabric/rack/plan/persistence_domain.ts";
 import type { WritebackPlan } from "../../../fabric/rack/plan/plan.ts";
+import type { ImageView } from "../../checks/run_record.ts";
 import { type CrashedHost, crashedHostOf, holdJournal } from "../crashed_host.ts";
 import { Cells, type Picker, viewOf } from "../choices.ts";
 import { CoverageCount, type Covered } from "../covering/coverage.ts";
@@ -208,6 +209,16 @@ function writebacksIn(trail: Trail, node: string): WritebackPlan[] {
   return [...trail].flatMap(([cell, alternative]) =>
     cell.writebacks(alternative).map((each) => ({ ...each, node }))
   );
+}
+
+/** All of an SCM that is not zeros. @param size its bytes. */
+export function wholeImage(memory: ImageView, size: number): Image {
+  const offsets: number[] = [];
+  for (let at = 0; at < size; at += PAGE_BYTES) {
+    if (memory.touches?.(at, at + PAGE_BYTES) === false) continue;
+    if (memory.read(at, at + PAGE_BYTES).some((byte) => byte !== 0)) offsets.push(at);
+  }
+  return imageIn(memory, offsets);
 }
 
 function imageIn(memory: Readable, offsets: readonly number[]): Image {

@@ -5,6 +5,7 @@
  */
 import type { Time } from "../../../fabric/base/time.ts";
 import { LOG_TOPIC, type LogLine } from "../../../nodes/host/cpu/log_text.ts";
+import type { Life } from "../../checks/lives.ts";
 import { machineOf } from "../../../fabric/rack/plan/names.ts";
 import { framesOf } from "../cards.ts";
 import { edgeOf } from "../history.ts";
@@ -56,7 +57,25 @@ export function requirementsOf(
   };
 }
 
-function saidIn({ reports }: RackRun, word: string): Said[] {
+/**
+ * What the recovery of a host has to find when its run is over. Promises that others make while it has no power are left
+ * out: whether they needed it is not known.
+ * @param lives of the host, oldest first.
+ */
+export function requirementsAfter(
+  run: Pick<RackRun, "reports">,
+  lives: readonly Life[],
+): Requirements {
+  const hasPower = ({ time }: Said) => lives.some(({ from, to }) => from <= time && time < to);
+  const promised = saidIn(run, PROMISED).filter(hasPower);
+  const began = saidIn(run, BEGAN);
+  return {
+    promised: promised.map((said) => ({ ...said, from: said.time + 1 })),
+    began: began.length === 0 ? undefined : began,
+  };
+}
+
+function saidIn({ reports }: Pick<RackRun, "reports">, word: string): Said[] {
   return reports.flatMap(({ time, node, topic, value }) => {
     if (topic !== LOG_TOPIC) return [];
     const { program: by, text } = value as LogLine;
