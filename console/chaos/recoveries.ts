@@ -7,8 +7,9 @@ import { formatTime } from "../../fabric/base/time.ts";
 import { RackError } from "../base/rack_error.ts";
 import { inTime, recoverers } from "../explore/native/explore_native.ts";
 import { wholeImage } from "../explore/native/images.ts";
-import { breachOf, requirementsAfter } from "../explore/native/promises.ts";
+import { breachOf, FOUND, requirementsAfter, sharedIn } from "../explore/native/promises.ts";
 import { recoveriesIn } from "../explore/native/recovery.ts";
+import { lackingText } from "../explore/native/shared_promises.ts";
 import { EXPLORE_DEFAULTS } from "../explore/types.ts";
 import type { RunRecord } from "../checks/run_record.ts";
 import { askConfined } from "../rack/own/confined.ts";
@@ -28,6 +29,7 @@ export async function lostPromises(
 ): Promise<ChaosFinding[]> {
   const { plan } = prepared, native = nativeSetUpOf(prepared), findings: ChaosFinding[] = [];
   if (native === undefined) return findings;
+  const said = new Map<string, readonly string[]>();
   let number = 0;
   for (const [host, { run }] of recoveriesIn(plan)) {
     const lives = record.lives.get(host) ?? [], to = lives.at(-1)?.to ?? Infinity;
@@ -50,6 +52,7 @@ export async function lostPromises(
     if (recovered.notRun !== null) {
       throw new RackError(`Cannot run ${run}, the recovery of ${host}: ${recovered.notRun}`);
     }
+    said.set(host, recovered.lines);
     const hasFailed = to !== Infinity;
     const breach = recovered.wrong ?? breachOf(
       recovered.lines,
@@ -63,6 +66,13 @@ export async function lostPromises(
       check: "recovery",
       text: `${host}, as its power failed at ${when}: ${breach}`,
     });
+  }
+  for (const promise of sharedIn(record)) {
+    const lacking = [...said].flatMap(([host, lines]) =>
+      lines.includes(`${FOUND}${promise.what}`) ? [] : [host]
+    );
+    if (said.size - lacking.length >= promise.count) continue;
+    findings.push({ check: "recovery", text: lackingText(promise, { hosts: said.size, lacking }) });
   }
   return findings;
 }

@@ -80,6 +80,22 @@ async function exploredLog(
   return await explored(path, options, stopped);
 }
 
+/** Hosts a, b and c, each of which appends to a log of its own, as it does and from when on. */
+async function exploredTogether(
+  hosts: readonly (readonly [how: string, at: string])[],
+  options: Parameters<typeof exploreOptions>[0] = {},
+) {
+  const file = compiled(folder, "log_check.c", ["-ldl"]);
+  const path = `${folder}/together-${++scenarios}.yaml`;
+  const programs = hosts.map(([how, at], i) =>
+    `  - { on: ${"abc"[i]}, native: [${file}, ${how}], recover: [${file}, recover], at: ${at} }`
+  );
+  const scm = "defaults: { scm: { size: 1MiB, regions: { log: { at: 0, size: 4KiB } } } }";
+  const lines = ["name: log", scm, "hosts: { a: , b: , c: }", "programs:", ...programs];
+  await Deno.writeTextFile(path, lines.join("\n"));
+  return await explored(path, options);
+}
+
 /** What chaos finds in a run that nothing has disturbed. */
 async function judged(how: string, log: Log = {}) {
   const source = await readScenario(await logScenario(how, log));
@@ -204,6 +220,20 @@ describe("an exploration of native programs", () => {
       assert.match(found.counterexample!.found, said);
     });
   }
+
+  it("judges what several hosts promise together by the power failures of all of them", async () => {
+    const early = await exploredTogether([["shared", "0"], ["silent", "1ms"], ["silent", "1ms"]]);
+    assert.deepEqual([early.verdict, early.promises], ["unsafe", 3], early.text);
+    assert.match(
+      early.counterexample!.found,
+      /has promised "1" by 2 of 3 hosts, which the recoveries of b, c do not find/,
+    );
+    assert.deepEqual(early.counterexample!.hosts, ["a", "b", "c"]);
+    const inTurn = [["shared", "1ms"], ["silent", "0"], ["silent", "0"]] as const;
+    assert.equal((await exploredTogether(inTurn)).verdict, "safe");
+    const one = await exploredTogether(inTurn, { cut: { host: "b" } });
+    assert.deepEqual([one.verdict, one.code], ["partial", 2], one.text);
+  });
 
   it("is unchecked where nothing was promised", async () => {
     const found = await exploredLog("silent");

@@ -32,6 +32,7 @@ import type { Repeated } from "./confirm.ts";
 import type { Image, NativeOpening } from "./images.ts";
 import { type Breach, breachOf } from "./promises.ts";
 import { type Recovered, recoveriesIn } from "./recovery.ts";
+import { type SharedBreach, SharedPromises } from "./shared_promises.ts";
 
 /** [choice] Each is a process of some 50 ms; `--choices` asks for more. */
 const NATIVE_CHOICES = 256;
@@ -103,7 +104,7 @@ interface Awaited {
 
 interface Violated {
   readonly found: Found;
-  readonly breach: Breach;
+  readonly breach: Breach | SharedBreach;
   readonly recovered: Recovered;
   /** Changes that a first recovery had made when the power failed again. */
   readonly again?: number;
@@ -137,6 +138,7 @@ class NativeExploring {
   readonly #cutAgain = new Set<string>();
   readonly #again = new Set<string>();
   #batch: Batch | undefined;
+  #shared: SharedPromises | undefined;
   #isOver = false;
 
   constructor(asked: ExploreNative) {
@@ -169,6 +171,7 @@ class NativeExploring {
     if (opening.failure !== null) {
       return this.#document(opening, { verdict: "failed", why: opening.failure });
     }
+    this.#shared = new SharedPromises(opening.shared, recoveriesIn(this.#job.plan).size);
     const { stop, violated } = await this.#judge(opening);
     if (violated !== undefined) return await this.#unsafe(opening, violated);
     const why = stop ?? this.#whyUnsure(opening);
@@ -202,7 +205,7 @@ class NativeExploring {
       if (recovered.notRun !== null) {
         return { stop: `a recovery could not be run: ${recovered.notRun}` };
       }
-      const breach = breachIn(opening, found, recovered);
+      const breach = this.#breachIn(opening, found, recovered);
       if (breach !== undefined) return { violated: { found, breach, recovered } };
       const again = await this.#judgeAgain(opening, found, recovered);
       if (again !== undefined) return again;
@@ -232,11 +235,20 @@ class NativeExploring {
       if (recovered === undefined) return { stop: this.#whyStop()! };
       this.#judged.add(key);
       if (recovered.notRun !== null) isEach = false;
-      const breach = breachIn(opening, found, recovered);
+      const breach = this.#breachIn(opening, found, recovered);
       if (breach !== undefined) return { violated: { found, breach, recovered, again: done } };
     }
     if (isEach) this.#cutAgain.add(found.key);
     return undefined;
+  }
+
+  #breachIn(
+    opening: NativeOpening,
+    found: Found,
+    recovered: Recovered,
+  ): Violated["breach"] | undefined {
+    const { lines } = recovered;
+    return breachIn(opening, found, recovered) ?? this.#shared!.add({ ...found, lines });
   }
 
   /** Undefined where the exploration is stopped before. */
@@ -293,7 +305,7 @@ class NativeExploring {
     };
   }
 
-  #whyUnsure({ hosts, isCutOff, endPs }: NativeOpening): string | undefined {
+  #whyUnsure({ hosts, shared, isCutOff, endPs }: NativeOpening): string | undefined {
     const { bounded, covered } = this.#batch!, instants = this.#instants;
     if (isCutOff) return "the scenario's `until` ends the run before it is over";
     if (hosts.length === 0) return "no host with a recovery was to lose its power";
@@ -301,6 +313,9 @@ class NativeExploring {
       return `there was no instant to cut at: the run ends at ${formatTime(endPs)}`;
     }
     const reasons = [
+      ...(shared.length > 0 && hosts.length < recoveriesIn(this.#job.plan).size
+        ? ["what several hosts promise together needs the power failures of all (--cut)"]
+        : []),
       ...(bounded > 0
         ? [`not every choice was tried (--choices), but ${covered.map(coveredText).join("; ")}`]
         : []),
@@ -315,8 +330,9 @@ class NativeExploring {
     opening: NativeOpening,
     { found, breach, recovered, again }: Violated,
   ): Promise<Verdict> {
-    const { host, key, writebacks } = found, { at } = breach;
-    const hosts = this.#asked.options.cut === "all"
+    const { host, key } = found, { at } = breach;
+    const isShared = "writebacks" in breach, { writebacks } = isShared ? breach : found;
+    const hosts = isShared || this.#asked.options.cut === "all"
       ? this.#job.plan.nodes.flatMap(({ kind, name }) => kind === "host" ? [name] : [])
       : [host];
     const { image } = this.#images.get(key)!;
@@ -409,6 +425,7 @@ function breachIn(
   return breachOf(lines, requirements[found.host]!, found);
 }
 
-function promisesOf({ requirements }: NativeOpening): number {
-  return Math.max(0, ...Object.values(requirements).map(({ promised }) => promised.length));
+function promisesOf({ requirements, shared }: NativeOpening): number {
+  return shared.length +
+    Math.max(0, ...Object.values(requirements).map(({ promised }) => promised.length));
 }

@@ -20,8 +20,9 @@ import { type Interruption, interruptions, writebacksOf } from "../interrupted.t
 import { type Victim, victimOf } from "../post_crash_run.ts";
 import { type RackRun, runRack } from "../rerun.ts";
 import type { ExploredRack, ExploreOptions } from "../types.ts";
-import { type Requirements, requirementsOf } from "./promises.ts";
+import { type Requirements, requirementsOf, sharedIn, type SharedPromise } from "./promises.ts";
 import { recoveriesIn } from "./recovery.ts";
+import { beyondHosts } from "./shared_promises.ts";
 
 const PAGE_BYTES = 4096;
 
@@ -46,6 +47,8 @@ export interface NativeOpening {
   readonly hosts: readonly string[];
   /** By host. */
   readonly requirements: Readonly<Record<string, Requirements>>;
+  /** Of several hosts together. */
+  readonly shared: readonly SharedPromise[];
   readonly failure: string | null;
   readonly isCutOff: boolean;
   readonly endPs: Time;
@@ -75,9 +78,12 @@ export function openNative(rack: ExploredRack, options: ExploreOptions): NativeE
   const requirements = Object.fromEntries(
     victims.map((victim) => [victim.host, requirementsOf(recording, victim, cut !== "all")]),
   );
+  const shared = sharedIn(recording);
   const opening = {
     ...{ hosts, requirements, steps: stepsIn(recording) },
-    failure: failureIn(rack, recording, options)?.found ?? null,
+    shared,
+    failure: failureIn(rack, recording, options)?.found ??
+      beyondHosts(shared, recovering.length) ?? null,
     isCutOff: recording.isCutOff,
     endPs: recording.endPs,
     spans: victims.reduce((sum, victim) => sum + spansOf(recording, victim, options).length, 0),
