@@ -5,17 +5,13 @@
 import type { ObservationScope, Observer } from "../fabric/capture/observation.ts";
 import { recordTo } from "../fabric/capture/recording.ts";
 import type { TraceStep } from "../fabric/node.ts";
+import { OutputError } from "../fabric/base/output_error.ts";
 import { outputFile, type RunFile } from "../fabric/rack/assembly/run_file.ts";
 import type { Time } from "../fabric/base/time.ts";
 import type { RecordedFault } from "../fabric/clock/record.ts";
 import { type MakeProgram, makerOf, surroundings } from "./host/own_programs.ts";
 import { ScmFile } from "./host/store/scm_file.ts";
 import type { Settled } from "./host/store/scm_record.ts";
-
-/** A disk is full. */
-export class OutputError extends Error {
-  override readonly name = "OutputError";
-}
 
 /** Opens SCM files of hosts among `nodes`; the caller must `settle` them. @throws ScmFileError */
 export function openStores(runFile: RunFile, nodes: readonly string[]): Map<string, ScmFile> {
@@ -167,7 +163,7 @@ export function writeOutput({ directory }: RunFile, value: unknown): void {
   try {
     Deno.writeFileSync(file, bytes, { mode: 0o600 });
   } catch (cause) {
-    throw new OutputError(`Cannot write ${file}: ${(cause as Error).message}`, { cause });
+    throw new OutputError(file, cause);
   }
 }
 
@@ -221,6 +217,6 @@ function writeWhole(
   try {
     for (let at = 0; at < bytes.length;) at += file.writeSync(bytes.subarray(at));
   } catch (cause) {
-    throw new OutputError(`Cannot write ${path}: ${(cause as Error).message}`, { cause });
+    throw new OutputError(path, cause);
   }
 }

@@ -21,6 +21,7 @@ import { Refusal, refusal } from "../fabric/rack/plan/problem.ts";
 import { exitWith, runOnBus } from "../fabric/process.ts";
 import { Runner } from "../fabric/runner/runner.ts";
 import { StepFeed } from "../fabric/runner/step_feed.ts";
+import { OutputError } from "../fabric/base/output_error.ts";
 import { rngFor } from "../fabric/base/rng.ts";
 import type { CreateNode } from "../fabric/partition/partition.ts";
 import {
@@ -28,7 +29,6 @@ import {
   loadOwnPrograms,
   observationWriter,
   openStores,
-  OutputError,
   printer,
   readInputs,
   traceWriter,

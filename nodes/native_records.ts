@@ -9,6 +9,7 @@
  */
 import { deflateRawSync, inflateRawSync } from "node:zlib";
 import { hashBytes } from "../fabric/base/hash.ts";
+import { OutputError } from "../fabric/base/output_error.ts";
 import { ReplayError } from "../fabric/base/replay_error.ts";
 import { joined, viewOf } from "../fabric/base/slab.ts";
 import type { NativePort } from "./host/native/port.ts";
@@ -32,7 +33,11 @@ function folderOf(host: string, life: number): string {
   return life === 0 ? host : `${host}.${life}`;
 }
 
-/** The file of a program's record. Its folder is made. @param directory of the run. */
+/**
+ * The file of a program's record. Its folder is made.
+ * @param directory of the run.
+ * @throws OutputError where the disk is full, as each call of the sink.
+ */
 export function openRecord(
   directory: string,
   { host, life, name }: { readonly host: string; readonly life: number; readonly name: string },
@@ -94,8 +99,6 @@ class RecordFile implements RecordSink {
     });
     this.#tail = undefined;
     this.#file.close();
-    // A record that lacks something is none.
-    if (this.#isBroken) remove(this.#path);
   }
 
   /** Makes a block of what is pending; only then the tail is emptied. */
@@ -113,13 +116,15 @@ class RecordFile implements RecordSink {
     });
   }
 
-  /** A full disk ends the record, not the run. */
+  /** A record that lacks something is none: its files are removed. @throws OutputError the first time. */
   #try(write: () => void): void {
     if (this.#isBroken) return;
     try {
       write();
-    } catch {
+    } catch (error) {
       this.#isBroken = true;
+      for (const path of [this.#path, `${this.#path}${TAIL}`]) remove(path);
+      throw new OutputError(this.#path, error);
     }
   }
 }

@@ -25,6 +25,7 @@ import {
   type RoundOutcome,
 } from "./progress.ts";
 import { FaultInjector, type InjectedAction } from "./fault_injector.ts";
+import { lostPromises } from "./recoveries.ts";
 import { brokenPromises, type ReplayJob } from "./replay.ts";
 
 export interface RoundOptions {
@@ -215,7 +216,11 @@ async function judge({ injected, events, outcome }: Ended, judged: JudgedRound) 
     settled,
   };
   const broken = await brokenPromises(prepared, outcome, options);
-  const findings = [...broken, ...progressFindings(round, options.reference)];
+  const findings = [
+    ...broken,
+    ...await lostPromises(prepared, record, options),
+    ...progressFindings(round, options.reference),
+  ];
   const common = { findings, replayShows: null, digest, fired: firedBy(round) };
   if (summary === undefined || !summary.exact) {
     return { ...common, untold: null, replay: "inexact", again: undefined } as const;

@@ -2,11 +2,11 @@
 import { BusError } from "../../fabric/bus/bus.ts";
 import { DamagedFileError } from "../base/files.ts";
 import { NatsServerError } from "./nats_server.ts";
+import { OutputError } from "../../fabric/base/output_error.ts";
 import { RackError } from "../base/rack_error.ts";
 import { Refusal } from "../../fabric/rack/plan/problem.ts";
 import { ReplayError } from "../../fabric/base/replay_error.ts";
 import { EXIT } from "../../fabric/base/exit.ts";
-import { OutputError } from "../../nodes/files.ts";
 import { ScmFileError } from "../../nodes/host/store/scm_file.ts";
 
 /** `code`: the exit code. */

@@ -12,7 +12,10 @@ import { exitOf, exploreScenario } from "../../console/explore/explore_scenario.
 import { exploreOptions } from "../../console/explore/options.ts";
 import { exploredText } from "../../console/explore/report.ts";
 import { unseenFlushes } from "../../console/rack/native/unseen_flushes.ts";
-import { removeRun } from "../../console/rack/run_directory.ts";
+import { lostPromises } from "../../console/chaos/recoveries.ts";
+import { prepare } from "../../console/rack/prepare.ts";
+import { createRunDirectory, removeRun } from "../../console/rack/run_directory.ts";
+import { runSimulated } from "../../console/rack/run_variant.ts";
 import { readScenario } from "../../console/scenarios/scenario_source.ts";
 import { processesNaming } from "../support/command.ts";
 import { compiled, nativeMissing } from "../support/native_rack.ts";
@@ -45,15 +48,13 @@ async function explored(
 
 let scenarios = 0;
 
-/** One host whose program makes words persistent. */
-async function exploredLog(
-  how: string,
-  { recover = "recover", host = "", stopped, ...options }: {
-    readonly recover?: string;
-    readonly host?: string;
-    readonly stopped?: () => boolean;
-  } & Parameters<typeof exploreOptions>[0] = {},
-) {
+interface Log {
+  readonly recover?: string;
+  readonly host?: string;
+}
+
+/** One host whose program makes words persistent. @returns its scenario. */
+async function logScenario(how: string, { recover = "recover", host = "" }: Log): Promise<string> {
   const file = compiled(folder, "log_check.c", ["-ldl"]);
   const path = `${folder}/log-${++scenarios}.yaml`;
   const argv = recover.split(" ").map((word) => `"${word}"`).join(", ");
@@ -65,8 +66,60 @@ async function exploredLog(
       `programs: [{ on: a, native: [${file}, ${how}], recover: [${file}, ${argv}] }]`,
     ].join("\n"),
   );
+  return path;
+}
+
+async function exploredLog(
+  how: string,
+  { recover, host, stopped, ...options }:
+    & Log
+    & { readonly stopped?: () => boolean }
+    & Parameters<typeof exploreOptions>[0] = {},
+) {
+  const path = await logScenario(how, { ...recover && { recover }, ...host && { host } });
   return await explored(path, options, stopped);
 }
+
+/** Hosts a, b and c, each of which appends to a log of its own, as it does and from when on. */
+async function exploredTogether(
+  hosts: readonly (readonly [how: string, at: string])[],
+  options: Parameters<typeof exploreOptions>[0] = {},
+) {
+  const file = compiled(folder, "log_check.c", ["-ldl"]);
+  const path = `${folder}/together-${++scenarios}.yaml`;
+  const programs = hosts.map(([how, at], i) =>
+    `  - { on: ${"abc"[i]}, native: [${file}, ${how}], recover: [${file}, recover], at: ${at} }`
+  );
+  const scm = "defaults: { scm: { size: 1MiB, regions: { log: { at: 0, size: 4KiB } } } }";
+  const lines = ["name: log", scm, "hosts: { a: , b: , c: }", "programs:", ...programs];
+  await Deno.writeTextFile(path, lines.join("\n"));
+  return await explored(path, options);
+}
+
+/** What chaos finds in a run that nothing has disturbed. */
+async function judged(how: string, log: Log = {}) {
+  const source = await readScenario(await logScenario(how, log));
+  const [one] = await prepare(source, { packing: "all", native: { kind: "run" } });
+  const { id: run, path: directory } = await createRunDirectory("judged");
+  try {
+    const { record } = await runSimulated(one!, { run, directory, check: "notes" });
+    return (await lostPromises(one!, record!, { directory })).map(({ text }) => text);
+  } finally {
+    await removeRun({ path: directory });
+  }
+}
+
+describe("a round of chaos", () => {
+  it("is judged by recoveries of what it has left, and what was promised", async () => {
+    assert.deepEqual(await judged("persist-begun"), []);
+    // Its own clflush is not seen: the words are only stored.
+    const [lost, ...more] = await judged("own");
+    assert.match(lost!, /^a, as its power failed at the end: .*log_check#1 of a has promised "1"/);
+    assert.deepEqual(more, []);
+    const [fails] = await judged("persist", { recover: "recover exit" });
+    assert.match(fails!, /recovery ends with exit code/);
+  });
+});
 
 describe("an exploration of native programs", () => {
   it("is safe where recovery finds each promise at each instant", async () => {
@@ -167,6 +220,20 @@ describe("an exploration of native programs", () => {
       assert.match(found.counterexample!.found, said);
     });
   }
+
+  it("judges what several hosts promise together by the power failures of all of them", async () => {
+    const early = await exploredTogether([["shared", "0"], ["silent", "1ms"], ["silent", "1ms"]]);
+    assert.deepEqual([early.verdict, early.promises], ["unsafe", 3], early.text);
+    assert.match(
+      early.counterexample!.found,
+      /has promised "1" by 2 of 3 hosts, which the recoveries of b, c do not find/,
+    );
+    assert.deepEqual(early.counterexample!.hosts, ["a", "b", "c"]);
+    const inTurn = [["shared", "1ms"], ["silent", "0"], ["silent", "0"]] as const;
+    assert.equal((await exploredTogether(inTurn)).verdict, "safe");
+    const one = await exploredTogether(inTurn, { cut: { host: "b" } });
+    assert.deepEqual([one.verdict, one.code], ["partial", 2], one.text);
+  });
 
   it("is unchecked where nothing was promised", async () => {
     const found = await exploredLog("silent");

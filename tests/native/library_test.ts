@@ -120,6 +120,7 @@ describe("the library of native programs", () => {
       ...FLAGS,
       "-shared",
       "-Wl,-z,initfirst",
+      "-Wl,-z,now",
       `-I${folder}`,
       "-o",
       library,
@@ -517,6 +518,51 @@ describe("the library of native programs", () => {
         printf("%d\\n", below(0));
       }`);
     assert.equal(stdout, "16384\n");
+  });
+
+  it("leaves the same on the program's stack whether it answers itself or the host does", () => {
+    const code = `
+      static __attribute__((noinline)) void below(const char *name) {
+        volatile unsigned char bytes[32768]; uint64_t hash = 0xcbf29ce484222325; int first = 0;
+        while (first < sizeof(bytes) && bytes[first] == 0x5a) first++;
+        for (int i = first; i < sizeof(bytes); i++) hash = (hash ^ bytes[i]) * 0x100000001b3;
+        if (name) printf("%s %lx\\n", name, hash);
+        for (int i = 0; i < sizeof(bytes); i++) bytes[i] = 0x5a;
+      }
+      int main(void) {
+        static char page[4096];
+        struct ibv_context *context = ibv_open_device(ibv_get_device_list(NULL)[0]);
+        struct ibv_cq *cq = ibv_create_cq(context, 8, NULL, NULL, 0);
+        struct ibv_pd *pd = ibv_alloc_pd(context);
+        struct timespec now; struct timeval day; struct ibv_wc wc[4];
+        setvbuf(stdout, malloc(65536), _IOFBF, 65536);
+        for (int i = 0; i < 3; i++) {
+          below(NULL); clock_gettime(CLOCK_MONOTONIC, &now); below("clock_gettime");
+          below(NULL); gettimeofday(&day, NULL); below("gettimeofday");
+          below(NULL); time(NULL); below("time");
+          below(NULL); __rdtsc(); below("rdtsc");
+          below(NULL); ibv_poll_cq(cq, 4, wc); below("poll");
+          below(NULL); ibv_reg_mr(pd, page, sizeof(page), 1); below("reg_mr");
+        }
+      }`;
+    // The host reads and writes the program's memory meanwhile.
+    const serve = ({ request, name, process }: Turn): Reply | undefined => {
+      if (name === "create_cq") return { words: { handle: 1, cqe: 8, bit: 1 }, ask: 0 };
+      if (name === "hello") return undefined;
+      if (name !== "reg_mr") return { ask: 0 };
+      const { addr, length } = request.args("reg_mr");
+      process.main.write(addr, process.main.read(addr, length)!);
+      return { words: { handle: 2, lkey: 3, rkey: 4 }, ask: 0 };
+    };
+    // The loader leaves nothing there when a function is first called.
+    const flags = ["-O2", "-Wl,-z,now"];
+    const own = run(code, { serve, flags, leasePs: 1e9 });
+    const asked = run(code, { serve, flags, lease: false });
+    assert.deepEqual(own.requests.filter((name) => name === "poll_cq" || name === "clock"), []);
+    assert.equal(asked.requests.filter((name) => name === "poll_cq").length, 3);
+    assert.equal(own.stdout, asked.stdout);
+    // Another process of the machine.
+    assert.equal(run(code, { serve, flags, leasePs: 1e9 }).stdout, own.stdout);
   });
 
   it("gives each run the same addresses, numbers and random bytes", () => {

@@ -36,8 +36,10 @@ describe("sockets of native programs", () => {
       "times: done",
     ]);
     assert.deepEqual(lines.a?.filter((line) => line.startsWith("rackmesh:")), [
-      "rackmesh: socket: type 2, protocol 0 are refused: the rack carries TCP alone",
+      "rackmesh: socket: type 3, protocol 0 are refused: the rack carries TCP alone",
+      "rackmesh: socket: type 2, protocol 6 are refused: the rack carries TCP alone",
       "rackmesh: connect to 8.8.8.8: no host of the rack has that address",
+      "rackmesh: datagrams of UDP are refused: the rack carries TCP alone",
       "rackmesh: example.org is no host of the rack",
       "rackmesh: example.org is no host of the rack",
     ]);

@@ -10,6 +10,9 @@ import {
   SCRIPTS,
   startOf,
 } from "../../nodes/host/testing/native_port_contract.ts";
+import { OutputError } from "../../fabric/base/output_error.ts";
+import { withFiles } from "../support/native_rack.ts";
+import { SimulatedRack } from "../support/simulated_rack.ts";
 import { openRecord, readRecords, RECORDED_FOLDER, Records } from "../../nodes/native_records.ts";
 
 const folder = await Deno.makeTempDir({ prefix: "rackmesh-record-files-" });
@@ -107,6 +110,29 @@ describe("files of records", () => {
       "The record of native program talks on a is not whole: it was longer than 100 B. It needs to " +
         "be run again.",
     );
+  });
+
+  it("on a full disk end the run with a sentence, and leave no record that lacks something", () => {
+    const directory = newDirectory(), path = `${directory}/${RECORDED_FOLDER}/a/full`;
+    Deno.mkdirSync(`${directory}/${RECORDED_FOLDER}/a`, { recursive: true });
+    Deno.symlinkSync("/dev/full", path);
+    const text = `
+name: full
+hosts: { a: { services: none } }
+programs: [{ on: a, native: [silent] }]
+`;
+    const open = () => openRecord(directory, { host: "a", life: 0, name: "full" });
+    const native = () => recordingPort(scriptedPort(SCRIPTS), { open });
+    const rack = new SimulatedRack(text, {
+      native,
+      change: (plan) => withFiles(plan, {}, "silent"),
+    });
+    assert.throws(() => rack.run(), (error: Error) => {
+      assert.ok(error instanceof OutputError, String(error));
+      assert.match(error.message, /^Cannot write .*\/recorded\/a\/full: No space left on device/);
+      return true;
+    });
+    assert.deepEqual(readRecords(directory), []);
   });
 
   it("of many blocks are read in order", () => {

@@ -32,6 +32,8 @@ const SHOWN = [
   "ucx_info -d",
   "ucx_perftest UCX_TLS=rc_v,self UCX_NET_DEVICES=rackmesh0:1 -t tag_lat -n 20 -w 2",
   "ucx_perftest UCX_TLS=ud_v,self UCX_NET_DEVICES=rackmesh0:1 -t ucp_am_bw -n 20 -w 2",
+  "ucx_perftest -t am_lat -n 20 -w 2 -d rackmesh0:1 -x ud_verbs",
+  "ucx_perftest UCX_TLS=tcp,self UCX_NET_DEVICES=eth0 -t tag_lat -n 20 -w 2",
   "fi_info -p verbs",
   "fi_pingpong -I 20 -S 64 -p verbs -e msg",
 ];

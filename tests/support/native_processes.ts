@@ -13,13 +13,10 @@ export function processesIn(folder: string, word = ""): number[] {
     const words = ifThere(() => readable(() => Deno.readTextFileSync(`/proc/${pid}/cmdline`))) ??
       "";
     const at = ifThere(() => readable(() => Deno.readLinkSync(`/proc/${pid}/cwd`))) ?? "";
-    const isIn = at.startsWith(`${folder}/`) && at.includes("/native/");
-    if (
-      words.includes(word) &&
-      (isIn || words.includes(`${folder}/runs`) && words.includes("/native/"))
-    ) {
-      found.push(pid);
-    }
+    // This tree's own path may have a folder of that name.
+    const isIn = (path: string) =>
+      path.split(`${folder}/`).slice(1).some((behind) => `/${behind}`.includes("/native/"));
+    if (words.includes(word) && [at, ...words.split("\0")].some(isIn)) found.push(pid);
   }
   return found;
 }

@@ -102,8 +102,8 @@ function ran(rack: SimulatedRack, until: number | undefined): NativeRun {
   return { rack, lines, transcript: [...transcript, `end ${rack.simulator.now}`] };
 }
 
-/** @param file of each; else the first word of its command. */
-function withFiles(
+/** Gives native programs their files and environment. @param file of each; else the first word of its command. */
+export function withFiles(
   plan: RackPlan,
   env: Readonly<Record<string, string>>,
   file?: string,

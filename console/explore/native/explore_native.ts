@@ -5,7 +5,7 @@
 import { formatTime } from "../../../fabric/base/time.ts";
 import { assert } from "../../../fabric/base/assert.ts";
 import type { NativeSetUp } from "../../../fabric/rack/assembly/run_file.ts";
-import { nativeIn } from "../../../fabric/rack/plan/plan.ts";
+import { nativeIn, type RackPlan } from "../../../fabric/rack/plan/plan.ts";
 import { refusal } from "../../../fabric/rack/plan/problem.ts";
 import { countOf } from "../../checks/finding.ts";
 import { DEVICE_WRITES } from "../../../nodes/files.ts";
@@ -32,6 +32,7 @@ import type { Repeated } from "./confirm.ts";
 import type { Image, NativeOpening } from "./images.ts";
 import { type Breach, breachOf } from "./promises.ts";
 import { type Recovered, recoveriesIn } from "./recovery.ts";
+import { type SharedBreach, SharedPromises } from "./shared_promises.ts";
 
 /** [choice] Each is a process of some 50 ms; `--choices` asks for more. */
 const NATIVE_CHOICES = 256;
@@ -103,7 +104,7 @@ interface Awaited {
 
 interface Violated {
   readonly found: Found;
-  readonly breach: Breach;
+  readonly breach: Breach | SharedBreach;
   readonly recovered: Recovered;
   /** Changes that a first recovery had made when the power failed again. */
   readonly again?: number;
@@ -137,6 +138,7 @@ class NativeExploring {
   readonly #cutAgain = new Set<string>();
   readonly #again = new Set<string>();
   #batch: Batch | undefined;
+  #shared: SharedPromises | undefined;
   #isOver = false;
 
   constructor(asked: ExploreNative) {
@@ -146,14 +148,7 @@ class NativeExploring {
     this.#asked = asked;
     this.#job = { plan, native, directory, options: { ...told, choices } };
     this.#free = Array.from({ length: jobs }, (_, i) => 1 + i);
-    this.#pool = new WorkerPool({
-      module: "console/rack/own/native_explore_main.ts",
-      programs: nativeIn(plan).map(({ program }) => program.run),
-      reads: "all",
-      writes: [...DEVICE_WRITES, ...NATIVE_RIGHTS.writes],
-      more: NATIVE_RIGHTS.flags,
-      directory,
-    });
+    this.#pool = new WorkerPool(recoverers(plan, directory));
   }
 
   async end(): Promise<void> {
@@ -176,6 +171,7 @@ class NativeExploring {
     if (opening.failure !== null) {
       return this.#document(opening, { verdict: "failed", why: opening.failure });
     }
+    this.#shared = new SharedPromises(opening.shared, recoveriesIn(this.#job.plan).size);
     const { stop, violated } = await this.#judge(opening);
     if (violated !== undefined) return await this.#unsafe(opening, violated);
     const why = stop ?? this.#whyUnsure(opening);
@@ -209,7 +205,7 @@ class NativeExploring {
       if (recovered.notRun !== null) {
         return { stop: `a recovery could not be run: ${recovered.notRun}` };
       }
-      const breach = breachIn(opening, found, recovered);
+      const breach = this.#breachIn(opening, found, recovered);
       if (breach !== undefined) return { violated: { found, breach, recovered } };
       const again = await this.#judgeAgain(opening, found, recovered);
       if (again !== undefined) return again;
@@ -239,11 +235,20 @@ class NativeExploring {
       if (recovered === undefined) return { stop: this.#whyStop()! };
       this.#judged.add(key);
       if (recovered.notRun !== null) isEach = false;
-      const breach = breachIn(opening, found, recovered);
+      const breach = this.#breachIn(opening, found, recovered);
       if (breach !== undefined) return { violated: { found, breach, recovered, again: done } };
     }
     if (isEach) this.#cutAgain.add(found.key);
     return undefined;
+  }
+
+  #breachIn(
+    opening: NativeOpening,
+    found: Found,
+    recovered: Recovered,
+  ): Violated["breach"] | undefined {
+    const { lines } = recovered;
+    return breachIn(opening, found, recovered) ?? this.#shared!.add({ ...found, lines });
   }
 
   /** Undefined where the exploration is stopped before. */
@@ -281,15 +286,10 @@ class NativeExploring {
       await new Promise<number>((resolve) => this.#waiting.push(resolve));
     if (this.#isOver) throw new Error("The verdict is known");
     const number = ++this.#recoveries;
-    const signal = AbortSignal.timeout(RECOVERY_MS);
     try {
       const isCutAgain = this.#asked.options.cuts !== 1;
       const recover = { ...this.#job, host, image, number, isCutAgain };
-      return await this.#pool.ask<RecoveredOnce>(lane, { recover }, { signal });
-    } catch (error) {
-      if (!signal.aborted) throw error;
-      const wrong = `recovery does not end in ${RECOVERY_MS / 1_000} s of real time`;
-      return { lines: [], wrong, notRun: null, hasWritten: false, again: [], isWhole: true };
+      return await inTime((signal) => this.#pool.ask<RecoveredOnce>(lane, { recover }, { signal }));
     } finally {
       const next = this.#waiting.shift();
       if (next === undefined) this.#free.push(lane);
@@ -305,7 +305,7 @@ class NativeExploring {
     };
   }
 
-  #whyUnsure({ hosts, isCutOff, endPs }: NativeOpening): string | undefined {
+  #whyUnsure({ hosts, shared, isCutOff, endPs }: NativeOpening): string | undefined {
     const { bounded, covered } = this.#batch!, instants = this.#instants;
     if (isCutOff) return "the scenario's `until` ends the run before it is over";
     if (hosts.length === 0) return "no host with a recovery was to lose its power";
@@ -313,6 +313,9 @@ class NativeExploring {
       return `there was no instant to cut at: the run ends at ${formatTime(endPs)}`;
     }
     const reasons = [
+      ...(shared.length > 0 && hosts.length < recoveriesIn(this.#job.plan).size
+        ? ["what several hosts promise together needs the power failures of all (--cut)"]
+        : []),
       ...(bounded > 0
         ? [`not every choice was tried (--choices), but ${covered.map(coveredText).join("; ")}`]
         : []),
@@ -327,8 +330,9 @@ class NativeExploring {
     opening: NativeOpening,
     { found, breach, recovered, again }: Violated,
   ): Promise<Verdict> {
-    const { host, key, writebacks } = found, { at } = breach;
-    const hosts = this.#asked.options.cut === "all"
+    const { host, key } = found, { at } = breach;
+    const isShared = "writebacks" in breach, { writebacks } = isShared ? breach : found;
+    const hosts = isShared || this.#asked.options.cut === "all"
       ? this.#job.plan.nodes.flatMap(({ kind, name }) => kind === "host" ? [name] : [])
       : [host];
     const { image } = this.#images.get(key)!;
@@ -386,6 +390,32 @@ class NativeExploring {
   }
 }
 
+/** The processes in which recoveries run. @param directory of a run: the programs' folders are in it. */
+export function recoverers(plan: RackPlan, directory: string) {
+  return {
+    module: "console/rack/own/native_explore_main.ts",
+    programs: nativeIn(plan).map(({ program }) => program.run),
+    reads: "all" as const,
+    writes: [...DEVICE_WRITES, ...NATIVE_RIGHTS.writes],
+    more: NATIVE_RIGHTS.flags,
+    directory,
+  };
+}
+
+/** A recovery that does not end in real time is ended by `signal`, and has no good outcome. */
+export async function inTime(
+  recover: (signal: AbortSignal) => Promise<RecoveredOnce>,
+): Promise<RecoveredOnce> {
+  const signal = AbortSignal.timeout(RECOVERY_MS);
+  try {
+    return await recover(signal);
+  } catch (error) {
+    if (!signal.aborted) throw error;
+    const wrong = `recovery does not end in ${RECOVERY_MS / 1_000} s of real time`;
+    return { lines: [], wrong, notRun: null, hasWritten: false, again: [], isWhole: true };
+  }
+}
+
 function breachIn(
   { requirements }: NativeOpening,
   found: Found,
@@ -395,6 +425,7 @@ function breachIn(
   return breachOf(lines, requirements[found.host]!, found);
 }
 
-function promisesOf({ requirements }: NativeOpening): number {
-  return Math.max(0, ...Object.values(requirements).map(({ promised }) => promised.length));
+function promisesOf({ requirements, shared }: NativeOpening): number {
+  return shared.length +
+    Math.max(0, ...Object.values(requirements).map(({ promised }) => promised.length));
 }

@@ -7,6 +7,7 @@ import { LINE_BYTES } from "../../../fabric/base/cache_line.ts";
 import type { Time } from "../../../fabric/base/time.ts";
 import { cardsKeepWrites } from "../../../fabric/rack/plan/persistence_domain.ts";
 import type { WritebackPlan } from "../../../fabric/rack/plan/plan.ts";
+import type { ImageView } from "../../checks/run_record.ts";
 import { type CrashedHost, crashedHostOf, holdJournal } from "../crashed_host.ts";
 import { Cells, type Picker, viewOf } from "../choices.ts";
 import { CoverageCount, type Covered } from "../covering/coverage.ts";
@@ -19,8 +20,9 @@ import { type Interruption, interruptions, writebacksOf } from "../interrupted.t
 import { type Victim, victimOf } from "../post_crash_run.ts";
 import { type RackRun, runRack } from "../rerun.ts";
 import type { ExploredRack, ExploreOptions } from "../types.ts";
-import { type Requirements, requirementsOf } from "./promises.ts";
+import { type Requirements, requirementsOf, sharedIn, type SharedPromise } from "./promises.ts";
 import { recoveriesIn } from "./recovery.ts";
+import { beyondHosts } from "./shared_promises.ts";
 
 const PAGE_BYTES = 4096;
 
@@ -45,6 +47,8 @@ export interface NativeOpening {
   readonly hosts: readonly string[];
   /** By host. */
   readonly requirements: Readonly<Record<string, Requirements>>;
+  /** Of several hosts together. */
+  readonly shared: readonly SharedPromise[];
   readonly failure: string | null;
   readonly isCutOff: boolean;
   readonly endPs: Time;
@@ -74,9 +78,12 @@ export function openNative(rack: ExploredRack, options: ExploreOptions): NativeE
   const requirements = Object.fromEntries(
     victims.map((victim) => [victim.host, requirementsOf(recording, victim, cut !== "all")]),
   );
+  const shared = sharedIn(recording);
   const opening = {
     ...{ hosts, requirements, steps: stepsIn(recording) },
-    failure: failureIn(rack, recording, options)?.found ?? null,
+    shared,
+    failure: failureIn(rack, recording, options)?.found ??
+      beyondHosts(shared, recovering.length) ?? null,
     isCutOff: recording.isCutOff,
     endPs: recording.endPs,
     spans: victims.reduce((sum, victim) => sum + spansOf(recording, victim, options).length, 0),
@@ -208,6 +215,16 @@ function writebacksIn(trail: Trail, node: string): WritebackPlan[] {
   return [...trail].flatMap(([cell, alternative]) =>
     cell.writebacks(alternative).map((each) => ({ ...each, node }))
   );
+}
+
+/** All of an SCM that is not zeros. @param size its bytes. */
+export function wholeImage(memory: ImageView, size: number): Image {
+  const offsets: number[] = [];
+  for (let at = 0; at < size; at += PAGE_BYTES) {
+    if (memory.touches?.(at, at + PAGE_BYTES) === false) continue;
+    if (memory.read(at, at + PAGE_BYTES).some((byte) => byte !== 0)) offsets.push(at);
+  }
+  return imageIn(memory, offsets);
 }
 
 function imageIn(memory: Readable, offsets: readonly number[]): Image {

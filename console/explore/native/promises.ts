@@ -1,17 +1,20 @@
 /**
  * What native programs promise, and what their recoveries find, by lines that they print. A program that prints
  * `promised WHAT` says that WHAT survives a power failure from now on: each recovery has to print `found WHAT`. Where
- * programs print `began WHAT`, too, a recovery may find only what has begun.
+ * programs print `began WHAT`, too, a recovery may find only what has begun. `shared_promises.ts` has promises that not
+ * every host keeps.
  */
 import type { Time } from "../../../fabric/base/time.ts";
 import { LOG_TOPIC, type LogLine } from "../../../nodes/host/cpu/log_text.ts";
+import type { Life } from "../../checks/lives.ts";
 import { machineOf } from "../../../fabric/rack/plan/names.ts";
 import { framesOf } from "../cards.ts";
 import { edgeOf } from "../history.ts";
 import { lowerBound, type Victim } from "../post_crash_run.ts";
 import type { RackRun } from "../rerun.ts";
 
-const PROMISED = "promised ", BEGAN = "began ", FOUND = "found ";
+const PROMISED = "promised ", SHARED = "promised/", BEGAN = "began ";
+export const FOUND = "found ";
 
 /** A line of a program. Plain data. */
 export interface Said {
@@ -24,6 +27,12 @@ export interface Said {
 /** A promise that a power failure of one host at `from` or later must not break. Plain data. */
 export interface Promised extends Said {
   readonly from: Time;
+}
+
+/** Plain data. */
+export interface SharedPromise extends Said {
+  /** So many recoveries have to find it. */
+  readonly count: number;
 }
 
 /** For power failures of one host. Plain data. */
@@ -48,15 +57,43 @@ export function requirementsOf(
     const sent = frames[lowerBound(frames, (at) => at > time) - 1];
     return Math.min(time + 1, sent === undefined ? 1 : edgeOf(sent, victim.noticePs));
   };
-  const began = saidIn(recording, BEGAN);
   return {
     promised: saidIn(recording, PROMISED).map((said) => ({ ...said, from: fromOf(said) }))
       .sort((x, y) => x.from - y.from),
-    began: began.length === 0 ? undefined : began,
+    began: begunIn(recording),
   };
 }
 
-function saidIn({ reports }: RackRun, word: string): Said[] {
+/**
+ * What the recovery of a host has to find when its run is over. Promises that others make while it has no power are left
+ * out: whether they needed it is not known.
+ * @param lives of the host, oldest first.
+ */
+export function requirementsAfter(
+  run: Pick<RackRun, "reports">,
+  lives: readonly Life[],
+): Requirements {
+  const hasPower = ({ time }: Said) => lives.some(({ from, to }) => from <= time && time < to);
+  const promised = saidIn(run, PROMISED).filter(hasPower);
+  return {
+    promised: promised.map((said) => ({ ...said, from: said.time + 1 })),
+    began: begunIn(run),
+  };
+}
+
+function begunIn(run: Pick<RackRun, "reports">): Said[] | undefined {
+  const began = saidIn(run, BEGAN);
+  return began.length === 0 ? undefined : [...began, ...sharedIn(run)];
+}
+
+export function sharedIn(run: Pick<RackRun, "reports">): SharedPromise[] {
+  return saidIn(run, SHARED).flatMap(({ what, ...said }) => {
+    const [, count, rest] = /^([1-9]\d*) (.*)$/s.exec(what) ?? [];
+    return count === undefined ? [] : [{ ...said, what: rest!, count: Number(count) }];
+  });
+}
+
+function saidIn({ reports }: Pick<RackRun, "reports">, word: string): Said[] {
   return reports.flatMap(({ time, node, topic, value }) => {
     if (topic !== LOG_TOPIC) return [];
     const { program: by, text } = value as LogLine;

@@ -2,7 +2,7 @@ import { deepEqual as same, equal, ok } from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import type { Victim } from "../post_crash_run.ts";
 import type { RackRun } from "../rerun.ts";
-import { breachOf, requirementsOf } from "./promises.ts";
+import { breachOf, requirementsAfter, requirementsOf } from "./promises.ts";
 
 /** A run with these lines, in which b's card has sent frames at these instants. */
 function runOf(
@@ -41,6 +41,14 @@ describe("requirementsOf", () => {
   it("knows no begins where no program says any", () => {
     equal(of(runOf([[1, "a", "promised x"]])).began, undefined);
     equal(of(runOf([[1, "a", "began x"]])).began?.length, 1);
+  });
+});
+
+describe("requirementsAfter", () => {
+  it("takes what is promised while the host has power, in each of its lives", () => {
+    const run = runOf([10, 100, 150, 200].map((time) => [time, "a", `promised ${time}`]));
+    const { promised } = requirementsAfter(run, [{ from: 0, to: 100 }, { from: 200, to: 300 }]);
+    same(promised.map(({ what, from }) => [what, from]), [["10", 11], ["200", 201]]);
   });
 });
 

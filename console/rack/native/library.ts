@@ -18,6 +18,8 @@ const FLAGS = [
   "-shared",
   // Its constructor runs before those of the program's libraries.
   "-Wl,-z,initfirst",
+  // The loader resolves no function on the program's stack when it is first called: that leaves much there.
+  "-Wl,-z,now",
   "-Wall",
   "-Wextra",
   "-Werror",

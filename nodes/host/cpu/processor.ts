@@ -4,6 +4,7 @@
  * yields, first ready first.
  */
 import { assert, InvariantError } from "../../../fabric/base/assert.ts";
+import { OutputError } from "../../../fabric/base/output_error.ts";
 import { ReplayError } from "../../../fabric/base/replay_error.ts";
 import { formatTime, NEVER, type Time, TIME_END } from "../../../fabric/base/time.ts";
 import type { RnicReply } from "../../../fabric/wire/host_bus/rnic_command.ts";
@@ -137,6 +138,8 @@ class Task implements Turn {
 /** Of a vector: interrupts whose events no program has taken are few. */
 const RAISES_KEPT = 16;
 const RESUMES_AT_ONCE_MAX = 100_000;
+/** Errors that end the run, whichever program has come there. */
+const ENDS_RUN = [InvariantError, ReplayError, OutputError] as const;
 const NO_TASKS: readonly Task[] = [];
 
 function inOrder(x: Task, y: Task): number {
@@ -480,7 +483,7 @@ export class Processor {
       this.payer = this.#running = undefined;
       this.#leave(task, now);
       this.#interruptOthers(task, { readyAt, now });
-      if (error instanceof InvariantError || error instanceof ReplayError) throw error;
+      if (ENDS_RUN.some((kind) => error instanceof kind)) throw error;
       task.plan.onFailure(error);
       return;
     }

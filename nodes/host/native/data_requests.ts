@@ -158,6 +158,10 @@ export const DATA: Handlers<
     const cq = objects.get<Cq>(handle, "completion queue");
     if (failed(cq)) return cq;
     if (!isThere(cq)) return verbError("EINVAL", `Completion queue ${cq.cqn} is gone`);
+    if (objects.polls.isEmpty(cq)) {
+      objects.cpu.charge(objects.emptyPollPs);
+      return { rows: [] };
+    }
     const completions = takeCompletions<WrId>(cq, most);
     const { verbs } = objects.device;
     const datagramSl = completions.some(({ srcQp }) => srcQp !== 0)

@@ -1,6 +1,8 @@
 /**
  * Which completion queues of a native program its library may poll by itself: those without an entry, whose next
  * one is in the cache, so that a poll takes what the library takes for it. They stay so until the lease ends.
+ * The host does not know of these polls, so one that it answers itself leaves the caches as they are, too: such a
+ * line is in the core's own cache, whose hits the shared one does not see.
  */
 import type { Outside } from "../cpu/program.ts";
 import { isThere, nextEntry } from "../verbs/completion_queue.ts";
@@ -38,13 +40,14 @@ export class LocalPolls {
   ask(): number {
     let bits = OTHERS;
     this.#queues.forEach((cq, place) => {
-      if (cq !== undefined && !this.#isEmpty(cq)) bits += 2 ** place;
+      if (cq !== undefined && !this.isEmpty(cq)) bits += 2 ** place;
     });
     return bits;
   }
 
-  #isEmpty(cq: Cq): boolean {
-    if (!isThere(cq)) return false;
+  /** Whether a poll finds nothing, and the line at which it looks is in the cache. */
+  isEmpty(cq: Cq): boolean {
+    if (!isThere(cq) || cq.place.resizing) return false;
     const { peek, physical, isCached } = this.#outside;
     const at = physical(nextEntry(cq));
     const entry = decodeCqe(peek(at, CQE_BYTES), cq.place.taken, cq.entries);

@@ -99,6 +99,12 @@ export class NativeObjects implements ForeignMemory {
     this.#signal = `native-written:${cpu.program}`;
   }
 
+  /** What a poll takes that finds its queue empty, the line at which it looks in the cache. */
+  get emptyPollPs(): Time {
+    const { pollPs, llcHitPs } = this.device.state.timing;
+    return pollPs + llcHitPs;
+  }
+
   /** Whether a thread waits for a write of the card. */
   get isWatched(): boolean {
     return this.#watchers > 0;

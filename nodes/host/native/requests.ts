@@ -349,6 +349,8 @@ export const REQUESTS = {
   scm_drain: { args: [] },
 
   // Sockets of TCP between native programs (`sockets.ts`). Handles are the host's.
+  /** One that a program asks for before it listens there: bind(2) has given it. */
+  socket_port: { args: [], answer: ["port"] },
   socket_listen: { args: ["port", "backlog"], answer: ["handle", "port"] },
   socket_accept: { args: ["listener", "wait"], answer: ["handle", "address", "port"] },
   /** `wait` 0: the answer may be a socket that is still connecting. `local_port` 0: any. */

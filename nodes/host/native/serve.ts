@@ -372,7 +372,7 @@ const TIME: Handlers<"hello" | "clock" | "sleep" | "spin" | "stuck" | "exit"> = 
         `The library is of table ${version}: expected ${tableVersion()}, build it anew`,
       );
     }
-    const { cpu, device, pid } = objects, { timing } = device.state;
+    const { cpu, device, pid } = objects;
     const names = device.verbs.getDeviceList(device).map(({ name }) => name);
     return {
       words: {
@@ -380,8 +380,7 @@ const TIME: Handlers<"hello" | "clock" | "sleep" | "spin" | "stuck" | "exit"> = 
         clockPs: CLOCK_PS,
         tscPs: TSC_PS,
         ticksPerUs: TICKS_PER_US,
-        // A poll of an empty queue whose next entry is in the cache.
-        pollPs: timing.pollPs + timing.llcHitPs,
+        pollPs: objects.emptyPollPs,
         spinUs: SPIN_US,
         stuckUs: STUCK_US,
         devices: names.length,

@@ -14,6 +14,7 @@ function refusal(errno: SocketErrno): NativeError {
 }
 
 export const SOCKETS: Handlers<
+  | "socket_port"
   | "socket_listen"
   | "socket_accept"
   | "socket_connect"
@@ -25,6 +26,10 @@ export const SOCKETS: Handlers<
   | "resolve"
   | "poll"
 > = {
+  *socket_port(_, { cpu, sockets }) {
+    return { words: { port: yield* sockets.freePort(cpu) } };
+  },
+
   *socket_listen({ port, backlog }, { cpu, sockets }) {
     const answer = yield* sockets.listen(cpu, { port, backlog });
     return typeof answer === "string" ? refusal(answer) : { words: answer };

@@ -182,6 +182,12 @@ export class Sockets {
     this.#held.add(handle);
   }
 
+  /** An ephemeral port that nobody else is given. */
+  *freePort(cpu: Cpu): Steps<number> {
+    yield* this.#pay(cpu);
+    return this.#freePort();
+  }
+
   /** @param port 0: an ephemeral one. EADDRINUSE where a program of this host listens there. */
   *listen(
     cpu: Cpu,

@@ -48,7 +48,9 @@ static void append(struct line *lines, uint64_t i, const char *how)
 	} else {
 		persist(line, sizeof *line);
 	}
-	if (strncmp(how, "silent", 6) && strncmp(how, "early", 5))
+	if (!strncmp(how, "shared", 6))
+		printf("promised/2 %lu\n", i + 1);
+	else if (strncmp(how, "silent", 6) && strncmp(how, "early", 5))
 		printf("promised %lu\n", i + 1);
 	usleep(1);
 }

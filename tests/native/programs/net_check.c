@@ -254,6 +254,49 @@ static void waits_client(const char *host)
 	puts("waits: done");
 }
 
+/* bind(2) to port 0 gives one, which is the listener's, and nobody else's. */
+static void given_port(void)
+{
+	struct sockaddr_in any = { AF_INET, 0, { htonl(INADDR_ANY) }, { 0 } }, one, other;
+	socklen_t length = sizeof(one);
+	int fd = socket(AF_INET, SOCK_STREAM, 0), second = socket(AF_INET, SOCK_STREAM, 0);
+
+	CHECK(bind(fd, (struct sockaddr *)&any, sizeof(any)) == 0);
+	CHECK(bind(second, (struct sockaddr *)&any, sizeof(any)) == 0);
+	CHECK(getsockname(fd, (struct sockaddr *)&one, &length) == 0 && one.sin_port);
+	CHECK(getsockname(second, (struct sockaddr *)&other, &length) == 0 && other.sin_port);
+	CHECK(one.sin_port != other.sin_port);
+	CHECK(listen(fd, 1) == 0 && getsockname(fd, (struct sockaddr *)&other, &length) == 0);
+	CHECK(one.sin_port == other.sin_port);
+	close(fd);
+	close(second);
+}
+
+/* A socket of datagrams tells the address of the way to a host, and carries nothing. */
+static void datagrams(const struct sockaddr_in *away)
+{
+	struct sockaddr_in there = { AF_INET, htons(80), { htonl(0x0a000002) }, { 0 } }, own, nobody = { 0 };
+	socklen_t length = sizeof(own);
+	int fd = socket(AF_INET, SOCK_DGRAM, 0), type;
+
+	CHECK(fd >= 0);
+	CHECK(connect(fd, (struct sockaddr *)away, sizeof(*away)) == -1 && errno == ENETUNREACH);
+	CHECK(getpeername(fd, (struct sockaddr *)&own, &length) == -1 && errno == ENOTCONN);
+	CHECK(connect(fd, (struct sockaddr *)&there, sizeof(there)) == 0);
+	CHECK(getsockname(fd, (struct sockaddr *)&own, &length) == 0);
+	CHECK(own.sin_addr.s_addr == htonl(0x0a000001) && own.sin_port);
+	CHECK(getpeername(fd, (struct sockaddr *)&own, &length) == 0);
+	CHECK(own.sin_addr.s_addr == there.sin_addr.s_addr && own.sin_port == htons(80));
+	CHECK(connect(fd, (struct sockaddr *)&there, sizeof(there)) == 0);
+	CHECK(connect(fd, (struct sockaddr *)&nobody, sizeof(nobody)) == 0);
+	CHECK(getpeername(fd, (struct sockaddr *)&own, &length) == -1 && errno == ENOTCONN);
+	length = sizeof(type);
+	CHECK(getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &length) == 0 && type == SOCK_DGRAM);
+	CHECK(listen(fd, 1) == -1 && errno == EOPNOTSUPP);
+	CHECK(sendto(fd, "u", 1, 0, (struct sockaddr *)&there, sizeof(there)) == -1 && errno == EOPNOTSUPP);
+	close(fd);
+}
+
 /* Refusals, and sockets within the process. */
 static void refusals(void)
 {
@@ -261,12 +304,15 @@ static void refusals(void)
 	char byte;
 
 	CHECK(socket(AF_NETLINK, SOCK_RAW, 20) == -1 && errno == EPROTONOSUPPORT);
-	CHECK(socket(AF_INET, SOCK_DGRAM, 0) == -1 && errno == ESOCKTNOSUPPORT);
+	CHECK(socket(AF_INET, SOCK_RAW, 0) == -1 && errno == ESOCKTNOSUPPORT);
+	CHECK(socket(AF_INET, SOCK_DGRAM, IPPROTO_TCP) == -1 && errno == EPROTONOSUPPORT);
 	struct sockaddr_in away = { AF_INET, htons(80), { htonl(0x08080808) }, { 0 } };
 	int fd = socket(AF_INET, SOCK_STREAM, 0);
 	CHECK(connect(fd, (struct sockaddr *)&away, sizeof(away)) == -1 && errno == ENETUNREACH);
 	CHECK(read(fd, &byte, 1) == -1 && errno == ENOTCONN);
 	close(fd);
+	given_port();
+	datagrams(&away);
 	struct addrinfo *none;
 	CHECK(getaddrinfo("example.org", PORT, NULL, &none) == EAI_NONAME);
 	CHECK(!gethostbyname("example.org"));

@@ -261,13 +261,20 @@ static void take_turn(void)
 	spin_wake();
 }
 
+/* Whether the request is one of those that the library may answer itself. */
+static bool is_look(void)
+{
+	uint64_t request = ((uint64_t *)out.at)[HEAD_request];
+
+	return request == REQUEST_poll_cq || request == REQUEST_clock;
+}
+
 static void write_request(void)
 {
 	uint64_t *head = (uint64_t *)out.at;
-	bool polls = head[HEAD_request] == REQUEST_poll_cq || head[HEAD_request] == REQUEST_clock;
 
 	/* Polls and clock reads show no output, so that it does not matter which of them are requests. */
-	if (!polls)
+	if (!is_look())
 		measure_output();
 	head[HEAD_bytes] = out.length;
 	head[HEAD_thread] = this_thread->number;
@@ -284,6 +291,7 @@ int request_send(void)
 		return ENODEV;
 	}
 	int saved = errno;
+	bool looks = is_look();
 	write_request();
 	/* The thread that has asked last reads: the host answers one at a time, and that one runs. */
 	struct thread *next = read_reply();
@@ -295,6 +303,8 @@ int request_send(void)
 	errno = saved;
 	int error = ((uint64_t *)this_thread->reply)[REPLY_error];
 	thread_answered(error);
+	if (!looks)
+		stack_sweep(SWEPT_OF_REQUEST);
 	return error;
 }
 

@@ -42,7 +42,7 @@ bool use_locally(uint64_t ps)
 	return true;
 }
 
-static uint64_t pass(uint64_t ps)
+static __attribute__((noinline)) uint64_t pass(uint64_t ps)
 {
 	bool fits = use_locally(ps);
 
@@ -57,14 +57,22 @@ static uint64_t pass(uint64_t ps)
 	return native.now_ps + native.used_ps;
 }
 
+static __attribute__((noinline)) uint64_t pass_swept(uint64_t ps)
+{
+	uint64_t now = pass(ps);
+
+	stack_sweep(SWEPT_OF_LOOK);
+	return now;
+}
+
 void virtual_pass(uint64_t ps)
 {
-	pass(ps);
+	pass_swept(ps);
 }
 
 uint64_t virtual_now_ps(void)
 {
-	return pass(native.clock_ps);
+	return pass_swept(native.clock_ps);
 }
 
 static struct timespec since(uint64_t epoch_s, uint64_t ps)
@@ -151,12 +159,18 @@ bool alarm_restarts(void)
 static uint64_t alarm_interval_ps;
 static uint64_t random_state;
 
+static __attribute__((noinline)) void raise_alarm(void)
+{
+	raise(SIGALRM);
+	stack_sweep(SWEPT_OF_SIGNAL);
+}
+
 void raise_alarm_if_due(void)
 {
 	while (native.now_ps + native.used_ps >= native.alarm_ps && native.active && !in_request) {
 		native.alarm_ps = alarm_interval_ps ? native.alarm_ps + alarm_interval_ps : NEVER;
 		native.alarm_count++;
-		raise(SIGALRM);
+		raise_alarm();
 	}
 }
 

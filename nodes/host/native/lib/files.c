@@ -21,6 +21,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#define NET_DEVICES "/sys/devices/virtual/net"
 /* Below the program's working folder. */
 #define FOLDER "/.rackmesh"
 static char root[PATH_MAX];
@@ -205,9 +206,10 @@ static void make_nodes(void)
 	}
 }
 
+/* Of each interface a link, as sysfs(5) has it: UCX passes over all else. */
 static void make_net(void)
 {
-	char name[128];
+	char name[128], to[128];
 
 	make_folder("/sys/class/net");
 	for (int i = -1; i < (int)native.devices; i++) {
@@ -215,7 +217,7 @@ static void make_net(void)
 		const uint8_t *mac = interface->mac;
 #define INTERFACE_FILE(file, ...)                                                           \
 	do {                                                                                \
-		snprintf(name, sizeof(name), "/sys/class/net/%s/" file, interface->name);   \
+		snprintf(name, sizeof(name), NET_DEVICES "/%s/" file, interface->name);     \
 		make_file(name, __VA_ARGS__);                                               \
 	} while (0)
 		INTERFACE_FILE("address", "%02x:%02x:%02x:%02x:%02x:%02x\n", mac[0], mac[1], mac[2],
@@ -225,6 +227,9 @@ static void make_net(void)
 		INTERFACE_FILE("type", "%d\n", interface->type);
 		if (interface->mbps)
 			INTERFACE_FILE("speed", "%u\n", interface->mbps);
+		snprintf(name, sizeof(name), "/sys/class/net/%s", interface->name);
+		snprintf(to, sizeof(to), "../../devices/virtual/net/%s", interface->name);
+		make_link(name, to);
 	}
 }
 
@@ -261,6 +266,7 @@ static struct group {
 	{ "/sys/class/infiniband", make_infiniband, false },
 	{ "/sys/class/infiniband_verbs", make_verbs, false },
 	{ "/sys/class/net", make_net, false },
+	{ NET_DEVICES, make_net, false },
 	{ "/dev/infiniband", make_nodes, false },
 	{ "/proc/net", make_routes, false },
 	{ "/proc/cpuinfo", make_cpu, false },

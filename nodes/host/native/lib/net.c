@@ -83,7 +83,7 @@ static int add_socket(struct net_socket *made, int flags, uint8_t kind)
 	return fd;
 }
 
-static struct net_socket *new_socket(int family)
+static struct net_socket *new_socket(int family, int type)
 {
 	struct net_socket *made = calloc(1, sizeof(*made));
 
@@ -91,8 +91,14 @@ static struct net_socket *new_socket(int family)
 		return NULL;
 	made->data.type = DATA_SOCKET;
 	made->family = family;
+	made->type = type;
 	made->receive_ps = made->send_ps = NEVER;
 	return made;
+}
+
+static int protocol_of(int type)
+{
+	return type == SOCK_STREAM ? IPPROTO_TCP : IPPROTO_UDP;
 }
 
 EXPORT int socket(int family, int type, int protocol)
@@ -109,12 +115,13 @@ EXPORT int socket(int family, int type, int protocol)
 		complain("socket: address family %d is refused: the rack carries TCP over IPv4", family);
 		return fail(EAFNOSUPPORT);
 	}
-	if (kind != SOCK_STREAM || (protocol != 0 && protocol != IPPROTO_TCP)) {
+	bool known = kind == SOCK_STREAM || kind == SOCK_DGRAM;
+	if (!known || (protocol != 0 && protocol != protocol_of(kind))) {
 		complain("socket: type %d, protocol %d are refused: the rack carries TCP alone", kind,
 			 protocol);
-		return fail(kind == SOCK_STREAM ? EPROTONOSUPPORT : ESOCKTNOSUPPORT);
+		return fail(known ? EPROTONOSUPPORT : ESOCKTNOSUPPORT);
 	}
-	struct net_socket *made = new_socket(family);
+	struct net_socket *made = new_socket(family, kind);
 	if (!made)
 		return fail(ENOMEM);
 	return add_socket(made, type, POLLED_socket);
@@ -199,6 +206,8 @@ static void set_handle(struct net_socket *socket, uint8_t kind, uint64_t handle)
 EXPORT int listen(int fd, int backlog)
 {
 	HOST_SOCKET_OR(LIBC(listen)(fd, backlog));
+	if (socket->type != SOCK_STREAM)
+		return fail(EOPNOTSUPP);
 	if (socket->listening)
 		return 0;
 	if (socket->connected || socket->connecting)
@@ -252,7 +261,7 @@ EXPORT int accept4(int fd, struct sockaddr *restrict peer, socklen_t *restrict l
 	error = request_send();
 	if (error)
 		return fail(error);
-	struct net_socket *made = new_socket(socket->family);
+	struct net_socket *made = new_socket(socket->family, SOCK_STREAM);
 	if (!made)
 		return fail(ENOMEM);
 	made->bound = made->connected = true;
@@ -314,11 +323,38 @@ static void close_handle(struct net_socket *socket)
 	request_send();
 }
 
+/* Its peer may be another one later, or none (AF_UNSPEC). */
+static int connect_datagrams(struct net_socket *socket, const struct sockaddr *given, socklen_t length)
+{
+	static uint16_t last_port = 49151; /* behind it are those that IANA gives nobody */
+	uint32_t address;
+	uint16_t port;
+
+	socket->connected = false;
+	if (given->sa_family == AF_UNSPEC)
+		return 0;
+	if (!parse_address(given, length, &address, &port))
+		return fail(EAFNOSUPPORT);
+	bool is_own = address >> 24 == IN_LOOPBACKNET;
+	if (!is_own && (address & NETMASK) != (native.address & NETMASK))
+		return fail(ENETUNREACH);
+	socket->connected = true;
+	socket->peer_address = address;
+	socket->peer_port = port;
+	socket->local_address = is_own ? INADDR_LOOPBACK : native.address;
+	if (!socket->local_port)
+		socket->local_port = last_port = last_port < 65535 ? last_port + 1 : 49152;
+	return 0;
+}
+
 EXPORT int connect(int fd, const struct sockaddr *given, socklen_t length)
 {
 	HOST_SOCKET_OR(LIBC(connect)(fd, given, length));
 	uint32_t address;
 	uint16_t port;
+
+	if (socket->type == SOCK_DGRAM)
+		return connect_datagrams(socket, given, length);
 
 	if (socket->connected)
 		return fail(EISCONN);
@@ -366,6 +402,10 @@ static int refuse_stream(struct net_socket *socket)
 {
 	uint64_t status[ANSWER_socket_status_WORDS];
 
+	if (socket->type == SOCK_DGRAM) {
+		complain("datagrams of UDP are refused: the rack carries TCP alone");
+		return EOPNOTSUPP;
+	}
 	if (socket->connected)
 		return 0;
 	if (!socket->connecting)
@@ -457,7 +497,7 @@ EXPORT ssize_t sendto(int fd, const void *bytes, size_t length, int flags,
 		      const struct sockaddr *to, socklen_t to_length)
 {
 	HOST_SOCKET_OR(WRITE_NATIVE(LIBC(sendto)(fd, bytes, length, flags, to, to_length)));
-	return to ? fail(EISCONN) : send_bytes(fd, socket, bytes, length, flags);
+	return to && socket->type == SOCK_STREAM ? fail(EISCONN) : send_bytes(fd, socket, bytes, length, flags);
 }
 
 EXPORT ssize_t recv(int fd, void *bytes, size_t length, int flags)
@@ -659,6 +699,14 @@ EXPORT int shutdown(int fd, int how)
 EXPORT int getsockname(int fd, struct sockaddr *restrict shown, socklen_t *restrict length)
 {
 	HOST_SOCKET_OR(LIBC(getsockname)(fd, shown, length));
+	/* bind(2) to port 0 has given it one. */
+	if (socket->type == SOCK_STREAM && socket->bound && !socket->local_port) {
+		request_begin(REQUEST_socket_port, ARG_socket_port_WORDS);
+		int error = request_send();
+		if (error)
+			return fail(error);
+		socket->local_port = answer()[ANSWER_socket_port_port];
+	}
 	show_address(socket->family, socket->local_address, socket->local_port, shown, length);
 	return 0;
 }
@@ -735,13 +783,13 @@ static bool known_option(struct net_socket *socket, int level, int name, int *va
 		*value = take_error(socket);
 		return true;
 	case SO_TYPE:
-		*value = SOCK_STREAM;
+		*value = socket->type;
 		return true;
 	case SO_DOMAIN:
 		*value = socket->family;
 		return true;
 	case SO_PROTOCOL:
-		*value = IPPROTO_TCP;
+		*value = protocol_of(socket->type);
 		return true;
 	case SO_ACCEPTCONN:
 		*value = socket->listening;

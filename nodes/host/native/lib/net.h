@@ -15,10 +15,13 @@ struct data {
 	int users; /* descriptors that dup(2) made of it */
 };
 
-/* A stream socket. Its handle at the host is the descriptor's, once it listens or connects. */
+/*
+ * A stream socket. Its handle at the host is the descriptor's, once it listens or connects. One of datagrams has none: it is
+ * bound, connected and asked for its names, as programs do that want the address of the way to a host.
+ */
 struct net_socket {
 	struct data data;
-	int family;
+	int family, type;
 	bool bound, listening, connecting, connected;
 	uint64_t handle;
 	uint16_t local_port, peer_port; /* host order, as the addresses */

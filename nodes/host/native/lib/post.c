@@ -114,8 +114,7 @@ static int post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv
 	return post_recv_to(REQUEST_post_srq_recv, srq->handle, wr, bad);
 }
 
-/* Completions into answer(): their number, or less than 0. No request where the queue is known to be empty. */
-static int poll(struct cq *cq, int most)
+static __attribute__((noinline)) int poll_unswept(struct cq *cq, int most)
 {
 	if (!(native.ask & cq->bit) && native.local_polls && use_locally(native.poll_ps))
 		return 0;
@@ -123,6 +122,15 @@ static int poll(struct cq *cq, int most)
 	if (error)
 		return -failed(error);
 	return answer_bytes() / (ANSWER_ROW_poll_cq_WORDS * sizeof(uint64_t));
+}
+
+/* Completions into answer(): their number, or less than 0. No request where the queue is known to be empty. */
+static __attribute__((noinline)) int poll(struct cq *cq, int most)
+{
+	int found = poll_unswept(cq, most);
+
+	stack_sweep(SWEPT_OF_LOOK);
+	return found;
 }
 
 static uint32_t immediate_of(const uint64_t *row)

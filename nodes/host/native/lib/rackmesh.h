@@ -72,6 +72,23 @@ void request_bytes(const void *bytes, size_t length);
 int request_send(void);
 const uint64_t *answer(void); /* the words behind REPLY, valid until the next request begins */
 size_t answer_bytes(void);    /* bytes behind REPLY: words, rows, bytes */
+/*
+ * Clears so many bytes, a multiple of 16, below the caller's frame, which grows by them. Programs send, print
+ * and hash padding that they never set: what a call leaves on their stack may depend neither on the machine
+ * (the numbers of its processes, how a reply came) nor on the lease. So what the library may answer itself
+ * sweeps in both cases, and deeper than a request does; handlers of this library's have a stack of their own.
+ */
+static inline __attribute__((always_inline)) void stack_sweep(size_t bytes)
+{
+	char *left = __builtin_alloca(bytes);
+
+	__builtin_memset(left, 0, bytes);
+	__asm__ volatile("" : : "r"(left) : "memory");
+}
+#define SWEPT_OF_REQUEST 1024
+#define SWEPT_OF_LOOK (SWEPT_OF_REQUEST + 256)
+/* Of a signal and its handler: the frame has the kernel's copy of all registers. */
+#define SWEPT_OF_SIGNAL 8192
 /* A line on standard error: what the rack has not. */
 void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The program cannot go on: a line on standard error, and its end with code 70. */

@@ -9,6 +9,9 @@
  * same place as in the round before, then nothing but another's store ends the loop. The request is
  * made at the loop's lowest instruction, so that it does not matter when the timer found it.
  *
+ * When the card has written, the thread is stepped through one more round. Where that comes to the same state,
+ * with the same stores, it has not read what was written, and asks again at once, without another search.
+ *
  * All of this only costs real time. It changes nothing that the program or the host can see.
  */
 #define _GNU_SOURCE
@@ -49,6 +52,7 @@ static unsigned steps_most;
 
 static struct {
 	bool on, found;
+	bool again; /* the round after a wait */
 	uint64_t turn;
 	unsigned step, power, matched, distance, rounds;
 	greg_t reference[NGREG];
@@ -344,7 +348,7 @@ static void end_search(greg_t *reg, bool found)
 static void begin_search(greg_t *reg)
 {
 	search.on = true;
-	search.found = false;
+	search.found = search.again = false;
 	search.turn = turns;
 	search.step = search.matched = search.distance = search.rounds = 0;
 	search.power = 1;
@@ -368,6 +372,26 @@ static void match(void)
 	search.found = search.rounds == ROUNDS;
 }
 
+static void set_reference(const ucontext_t *ucontext)
+{
+	const struct _libc_fpstate *vectors = ucontext->uc_mcontext.fpregs;
+
+	memcpy(search.reference, ucontext->uc_mcontext.gregs, sizeof(search.reference));
+	if (vectors)
+		memcpy(search.vectors, vectors, vectors_length(vectors));
+}
+
+/* At the loop's lowest instruction; the round that follows is looked at. */
+static void wait_in_loop(const ucontext_t *ucontext)
+{
+	spin_wait(ucontext->uc_mcontext.gregs[REG_RIP]);
+	set_reference(ucontext);
+	search.again = true;
+	search.turn = turns;
+	search.step = 0;
+	search.round = (struct round){ .lowest = UINT64_MAX };
+}
+
 static void step(int number, siginfo_t *info, ucontext_t *ucontext)
 {
 	greg_t *reg = ucontext->uc_mcontext.gregs;
@@ -386,12 +410,18 @@ static void step(int number, siginfo_t *info, ucontext_t *ucontext)
 	    is_system_call(code) || !note_store(rip))
 		return end_search(reg, false);
 
-	if (search.found) {
-		if (rip != search.before.lowest || hash != search.before.lowest_hash)
+	if (search.again) {
+		if (search.step < search.distance)
 			goto next;
-		end_search(reg, true);
-		spin_wait(rip);
-		return;
+		if (!same_state(reg, ucontext->uc_mcontext.fpregs) || !same_stores())
+			return end_search(reg, true);
+		wait_in_loop(ucontext);
+		goto next;
+	}
+	if (search.found) {
+		if (rip == search.before.lowest && hash == search.before.lowest_hash)
+			wait_in_loop(ucontext);
+		goto next;
 	}
 	if (rip < search.round.lowest || (rip == search.round.lowest && hash < search.round.lowest_hash)) {
 		search.round.lowest = rip;
@@ -404,10 +434,7 @@ static void step(int number, siginfo_t *info, ucontext_t *ucontext)
 		search.rounds = search.distance = 0;
 		search.matched = search.step;
 		search.round = (struct round){ .lowest = UINT64_MAX };
-		memcpy(search.reference, reg, sizeof(search.reference));
-		if (ucontext->uc_mcontext.fpregs)
-			memcpy(search.vectors, ucontext->uc_mcontext.fpregs,
-			       vectors_length(ucontext->uc_mcontext.fpregs));
+		set_reference(ucontext);
 	}
 next:
 	switch (decode_store(code, reg)) {

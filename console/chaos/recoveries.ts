@@ -1,0 +1,78 @@
+/**
+ * Judges what a round has left of hosts whose native programs have a recovery: it runs on the SCM of each, and has to find
+ * what was promised, by the judge of `rack explore`.
+ */
+import { nativeSetUpOf } from "../../fabric/rack/assembly/run_file.ts";
+import { formatTime } from "../../fabric/base/time.ts";
+import { RackError } from "../base/rack_error.ts";
+import { inTime, recoverers } from "../explore/native/explore_native.ts";
+import { wholeImage } from "../explore/native/images.ts";
+import { breachOf, FOUND, requirementsAfter, sharedIn } from "../explore/native/promises.ts";
+import { recoveriesIn } from "../explore/native/recovery.ts";
+import { lackingText } from "../explore/native/shared_promises.ts";
+import { EXPLORE_DEFAULTS } from "../explore/types.ts";
+import type { RunRecord } from "../checks/run_record.ts";
+import { askConfined } from "../rack/own/confined.ts";
+import type { RecoveredOnce } from "../rack/own/native_explore_main.ts";
+import type { Prepared } from "../rack/prepare.ts";
+import type { ChaosFinding } from "./progress.ts";
+
+/**
+ * @param options.directory of the round: the recoveries' folders are in it while they run.
+ * @param options.signal ends them; it then rejects with the signal's reason.
+ * @throws RackError where a recovery cannot be run.
+ */
+export async function lostPromises(
+  prepared: Pick<Prepared, "plan" | "native">,
+  record: RunRecord,
+  { directory, signal }: { readonly directory: string; readonly signal?: AbortSignal | undefined },
+): Promise<ChaosFinding[]> {
+  const { plan } = prepared, native = nativeSetUpOf(prepared), findings: ChaosFinding[] = [];
+  if (native === undefined) return findings;
+  const said = new Map<string, readonly string[]>();
+  let number = 0;
+  for (const [host, { run }] of recoveriesIn(plan)) {
+    const lives = record.lives.get(host) ?? [], to = lives.at(-1)?.to ?? Infinity;
+    const memory = record.scm(host), node = plan.nodes.find(({ name }) => name === host);
+    if (memory === undefined || node?.kind !== "host") {
+      throw new RackError(`Cannot recover ${host}: the round has left no file of its SCM`);
+    }
+    const image = wholeImage(memory, node.config.scmBytes);
+    const recover = {
+      ...{ plan, native, directory, options: EXPLORE_DEFAULTS, host, image },
+      number: ++number,
+      isCutAgain: false,
+    };
+    const recovered = await inTime(async (limit) => {
+      const ends = signal === undefined ? limit : AbortSignal.any([limit, signal]);
+      const asked = { ...recoverers(plan, directory), job: { recover }, signal: ends };
+      return await askConfined<RecoveredOnce>(asked);
+    });
+    signal?.throwIfAborted();
+    if (recovered.notRun !== null) {
+      throw new RackError(`Cannot run ${run}, the recovery of ${host}: ${recovered.notRun}`);
+    }
+    said.set(host, recovered.lines);
+    const hasFailed = to !== Infinity;
+    const breach = recovered.wrong ?? breachOf(
+      recovered.lines,
+      requirementsAfter(record, lives),
+      // What begins at the instant of the failure may have begun.
+      { from: to, until: to + 1, isAmid: hasFailed },
+    )?.found;
+    if (breach === undefined) continue;
+    const when = hasFailed ? formatTime(to) : "the end";
+    findings.push({
+      check: "recovery",
+      text: `${host}, as its power failed at ${when}: ${breach}`,
+    });
+  }
+  for (const promise of sharedIn(record)) {
+    const lacking = [...said].flatMap(([host, lines]) =>
+      lines.includes(`${FOUND}${promise.what}`) ? [] : [host]
+    );
+    if (said.size - lacking.length >= promise.count) continue;
+    findings.push({ check: "recovery", text: lackingText(promise, { hosts: said.size, lacking }) });
+  }
+  return findings;
+}
