@@ -53,11 +53,11 @@ export async function bringUp(
     return await keepInputs([prepared], path);
   });
   const observe = scopeFor(files);
-  const { elsewhere } = options;
+  const { elsewhere, livenessMs } = options;
   const runFile = runFileOf(kept!, {
     run: id,
     directory: path,
-    ...(elsewhere && elsewhereIn(prepared, elsewhere)),
+    ...(elsewhere && elsewhereIn(prepared, elsewhere, livenessMs)),
     stayUp: true,
     trace: options.trace === true,
     observe,

@@ -13,7 +13,9 @@ import type { Broker } from "./nats_server.ts";
  * Without a message for so long, a device elsewhere is dead. Its parent tells of its death at once:
  * this is for the end of a machine, and longer than a network needs to heal.
  */
-const LIVENESS_ELSEWHERE_MS = 30_000;
+export const LIVENESS_ELSEWHERE_MS = 30_000;
+/** In ms: shorter than a process's heartbeats, all would be dead. */
+export const LIVENESS_RANGE = { least: 1_500, most: 3_600_000 } as const;
 
 /**
  * The processes of these devices.
@@ -23,6 +25,7 @@ const LIVENESS_ELSEWHERE_MS = 30_000;
 export function elsewhereIn(
   { partitions, plan }: Pick<Prepared, "partitions" | "plan">,
   devices: readonly string[],
+  livenessMs = LIVENESS_ELSEWHERE_MS,
 ): Pick<RunFile, "elsewhere" | "livenessMs"> {
   const twice = devices.find((name, i) => devices.indexOf(name) !== i);
   if (twice !== undefined) {
@@ -45,7 +48,7 @@ export function elsewhereIn(
   }
   return {
     elsewhere: [...new Set(found.map(({ name }) => name))],
-    livenessMs: LIVENESS_ELSEWHERE_MS,
+    livenessMs,
   };
 }
 

@@ -166,8 +166,16 @@ export function addressFor({ address, users }: ExistingNats, name: string): Nats
 const ASK_MS = 5_000;
 
 /**
- * Asks the server which others its cluster has: a process may only speak to addresses that are known
- * when it starts.
+ * Asks the server, as one of its users, which others its cluster has: a process may only speak to
+ * addresses that are known when it starts.
+ * @throws BusError
+ */
+export async function withServers(nats: ExistingNats, name: string): Promise<ExistingNats> {
+  const urls = await serversOf(addressFor(nats, name), { name, connectTimeoutMs: ASK_MS });
+  return { ...nats, address: { ...nats.address, url: urls.join(",") } };
+}
+
+/**
  * @param rack whose processes need users with these rights.
  * @throws BusError, Refusal
  */
@@ -176,13 +184,10 @@ export async function existingBroker(
   rack: Omit<AccessRack, "run">,
 ): Promise<Broker> {
   if (users !== undefined) checkUsers(users.byName, accessOfLanes(rack));
-  const { supervisor: name } = USERS;
-  const asked = addressFor({ address: given, ...(users && { users }) }, name);
-  const urls = await serversOf(asked, { name, connectTimeoutMs: ASK_MS });
-  const address = { ...given, url: urls.join(",") };
+  const all = await withServers({ address: given, ...(users && { users }) }, USERS.supervisor);
   return {
-    addressOf: (name) => addressFor({ address, ...(users && { users }) }, name),
-    hosts: hostsOf(address.url),
+    addressOf: (name) => addressFor(all, name),
+    hosts: hostsOf(all.address.url),
     refused: () => [],
     connectTimeoutMs: PATIENCE_MS,
   };

@@ -9,7 +9,7 @@ import { busPatienceMs } from "../../fabric/rack/assembly/run_file.ts";
 import { listOf, refusal } from "../../fabric/rack/plan/problem.ts";
 import { RackError } from "../base/rack_error.ts";
 import { DeviceParent } from "./device_parent.ts";
-import { addressFor, type ExistingNats } from "./existing_nats.ts";
+import { addressFor, type ExistingNats, withServers } from "./existing_nats.ts";
 import { ControlClient } from "./live/control.ts";
 import { lookOn } from "./remote/attach.ts";
 import { untilFound } from "./remote/census.ts";
@@ -47,11 +47,11 @@ const WATCH_MS = 2_000;
  * RackError where the rack is gone, or a device never comes up; the signal's reason before the start.
  */
 export async function runNode(options: NodeOptions): Promise<NodeEnd> {
-  const { nats, devices, signal, onEvent } = options;
+  const { devices, signal, onEvent } = options;
   checkNames(devices);
   const [first] = devices as [string];
   const here = await orAborted(
-    lookOn(addressFor(nats, first), {
+    lookOn(addressFor(options.nats, first), {
       name: first,
       connectTimeoutMs: Infinity,
       onWaiting: onEvent,
@@ -65,10 +65,11 @@ export async function runNode(options: NodeOptions): Promise<NodeEnd> {
     }),
     signal,
   );
+  const nats = await withServers(options.nats, first);
   const { run } = here, directory = options.directoryOf(run);
   const opened: Opened[] = [];
   try {
-    for (const device of devices) opened.push(await connect(options, { run, device }));
+    for (const device of devices) opened.push(await connect({ ...options, nats }, { run, device }));
     const parents = await Promise.all(opened.map(async (one): Promise<Parent> => {
       const { bus, device } = one;
       return {

@@ -29,6 +29,8 @@ export interface RunManner {
   readonly nats?: ExistingNats;
   /** Devices that are started on other machines (`rack node`). */
   readonly elsewhere?: readonly string[];
+  /** Of those: without a message for so long, one is dead. */
+  readonly livenessMs?: number;
   /** Of those, the ones that are not there yet, each time that ten seconds have passed. */
   readonly onMissing?: (run: string, devices: readonly string[]) => void;
   /** A folder for frames, a file for the devices' timeline; true: in the run's directory. */
@@ -312,7 +314,7 @@ function racksOf(
   },
 ): Rack[] {
   const { check, trace = false, delayMsMax = 0, inspect, onProgress, onStall, onUp } = options;
-  const { elsewhere, onMissing } = options;
+  const { elsewhere, livenessMs, onMissing } = options;
   const shares = prepared.map(() => 0);
   return prepared.map((one, i) => {
     const show = (share: number) => {
@@ -327,7 +329,7 @@ function racksOf(
       check,
       observe,
       inspect,
-      ...(elsewhere && elsewhereIn(one, elsewhere)),
+      ...(elsewhere && elsewhereIn(one, elsewhere, livenessMs)),
       ...(onMissing && { onMissing }),
       onProgress: (node, topic, value) => {
         logs.hear(i, [node, topic, value]);

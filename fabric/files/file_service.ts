@@ -121,9 +121,9 @@ function pieceOf(
 }
 
 function isZero(bytes: Uint8Array): boolean {
-  const whole = bytes.byteLength & ~7;
-  const words = new BigUint64Array(bytes.buffer, bytes.byteOffset, whole / 8);
-  for (let i = 0; i < words.length; i++) if (words[i] !== 0n) return false;
+  const whole = bytes.byteLength & ~3;
+  const words = new Int32Array(bytes.buffer, bytes.byteOffset, whole / 4);
+  for (let i = 0; i < words.length; i++) if (words[i] !== 0) return false;
   for (let i = whole; i < bytes.length; i++) if (bytes[i] !== 0) return false;
   return true;
 }

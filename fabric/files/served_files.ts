@@ -172,7 +172,7 @@ function ifThere<T>(read: () => T): T | undefined {
   }
 }
 
-const HASH_STEP_BYTES = 1 << 20;
+const HASH_STEP_BYTES = 4 << 20;
 
 /**
  * SHA-256 of a file's first bytes, in hexadecimal digits; undefined where it has fewer. Other work

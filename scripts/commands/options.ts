@@ -19,6 +19,7 @@ import { type Packing, PACKINGS } from "../../fabric/rack/assembly/topology.ts";
 import { jobsRow, SWEEP_OPTIONS } from "../../console/api/options.ts";
 import { workersFor } from "../../console/base/workers.ts";
 import { existingNats, type NatsFlags } from "../../console/rack/existing_nats.ts";
+import { LIVENESS_ELSEWHERE_MS, LIVENESS_RANGE } from "../../console/rack/elsewhere.ts";
 import { LANES, SET_MAX } from "../../console/rack/side_by_side.ts";
 import { NO_CHECK } from "../../console/base/no_check.ts";
 import type { CheckedTypes } from "../../console/rack/own/types/check_types.ts";
@@ -268,18 +269,25 @@ export function given<T extends object>(options: T): { [K in keyof T]?: Exclude<
 
 export interface ElsewhereFlags {
   readonly elsewhere?: string;
+  readonly liveness?: string;
 }
 
 export function addElsewhereOption(command: Command): Command {
   const about = "devices that rack node starts on other machines, separated by commas";
-  return command.option("--elsewhere <devices>", about);
+  const silent = "of those: one that is silent for so long is dead";
+  return command.option("--elsewhere <devices>", about)
+    .option("--liveness <ms>", `${silent} (${LIVENESS_ELSEWHERE_MS})`);
 }
 
 /** For those that have not come yet, it says what to type there. */
-export function elsewhereOf({ elsewhere, nats, json }: ElsewhereFlags & WorldFlags & {
-  readonly json?: boolean;
-}) {
-  if (elsewhere === undefined) return {};
+export function elsewhereOf({ elsewhere, liveness, nats, json }:
+  & ElsewhereFlags
+  & WorldFlags
+  & { readonly json?: boolean }) {
+  if (elsewhere === undefined) {
+    if (liveness === undefined) return {};
+    throw refusal("--liveness", { found: "no --elsewhere", expected: "devices that it holds for" });
+  }
   const place = nats?.replaceAll(/[^,/]*@/g, "");
   const onMissing = (run: string, devices: readonly string[]) => {
     if (json === true || devices.length === 0) return;
@@ -287,7 +295,11 @@ export function elsewhereOf({ elsewhere, nats, json }: ElsewhereFlags & WorldFla
     const which = place === undefined ? "" : ` --run ${run}`;
     say(`${run} waits for ${devices.join(", ")}: ${command}${which}`);
   };
-  return { elsewhere: elsewhere.split(",").map((name) => name.trim()), onMissing };
+  return {
+    elsewhere: elsewhere.split(",").map((name) => name.trim()),
+    ...(liveness !== undefined && { livenessMs: whole("--liveness", liveness, LIVENESS_RANGE) }),
+    onMissing,
+  };
 }
 
 export interface CheckFlags {

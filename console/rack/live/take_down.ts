@@ -72,7 +72,11 @@ async function chosen({ run, all, onForeign }: WhichRacks): Promise<RunRow[]> {
   if (foreign.length > 0) onForeign?.(foreign);
   if (rows.length === 1 || all) return rows;
   if (rows.length === 0) {
-    throw refusal("", { found: "No rack is up", expected: "one to take down" });
+    const attached = (await listRuns()).filter(({ up }) => up);
+    const other = attached.length === 0
+      ? ""
+      : `, or --run with an attached one: ${listed(attached)}`;
+    throw refusal("", { found: "No rack is up here", expected: `one to take down${other}` });
   }
   const expected = `--all, or --run with one of ${listed(rows)}`;
   throw refusal("", { found: `${rows.length} racks are up`, expected });

@@ -7,7 +7,7 @@ import type { RunFile } from "../../../fabric/rack/assembly/run_file.ts";
 import { oneOf, refusal } from "../../../fabric/rack/plan/problem.ts";
 import { isThere } from "../../base/files.ts";
 import { runsDirectory } from "../../base/paths.ts";
-import { addressFor, type ExistingNats } from "../existing_nats.ts";
+import { addressFor, type ExistingNats, withServers } from "../existing_nats.ts";
 import { writeSupervisor } from "../run_directory.ts";
 import { runsHere } from "./census.ts";
 import { collectRecord } from "./collect.ts";
@@ -35,12 +35,13 @@ const LOOK_MS = 5_000;
  * more than one, is meant; RackError without an answer.
  */
 export async function attach({ nats, run, signal, onWaiting }: AttachOptions): Promise<Attached> {
-  const address = addressFor(nats, USERS.supervisor);
-  const here = await lookOn(address, {
+  const given = addressFor(nats, USERS.supervisor);
+  const here = await lookOn(given, {
     name: USERS.supervisor,
     look: (bus) => runsHere(bus, { forMs: LOOK_MS, signal }),
   });
-  const { run: name } = chosen(here, { run, url: address.url });
+  const { run: name } = chosen(here, { run, url: given.url });
+  const address = addressFor(await withServers(nats, USERS.supervisor), USERS.supervisor);
   const viewer = nats.users?.byName[USERS.viewer];
   const { url: _, ...own } = address;
   return await attachRack({
