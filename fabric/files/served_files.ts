@@ -36,9 +36,17 @@ export function filesIn(directory: string, parts: readonly string[]): FileSet {
     list: () => parts.flatMap((part) => listed(directory, part)).sort(byName),
     open(name) {
       const isServed = parts.some((part) => name === part || name.startsWith(`${part}/`));
-      return isServed && isBelow(name) ? openFile(`${directory}/${name}`) : undefined;
+      const path = `${directory}/${name}`;
+      return isServed && isBelow(name) && !hasLink(directory, name) ? openFile(path) : undefined;
     },
   };
+}
+
+/** A link may lead out of the folder. */
+function hasLink(directory: string, name: string): boolean {
+  const [real, folder] = [`${directory}/${name}`, directory]
+    .map((path) => ifThere(() => Deno.realPathSync(path)));
+  return real !== undefined && real !== `${folder}/${name}`;
 }
 
 /** Whether the path names something below a folder. */
@@ -95,7 +103,7 @@ export function filesOfPlan(runFile: RunFile): (user: string) => FileSet {
         const text = Object.hasOwn(texts, name) ? texts[name]!() : undefined;
         if (text !== undefined) return inMemory(text);
         const path = places.get(name);
-        return path === undefined ? undefined : openFile(path, { followsLink: true });
+        return path === undefined ? undefined : openFile(path);
       },
     };
   };
@@ -136,12 +144,9 @@ function statOf(
   return [{ name, bytes: stat.size, changedMs: stat.mtime?.getTime() ?? 0 }];
 }
 
-/** Undefined where there is none. A link leads out of a folder that is served. */
-export function openFile(
-  path: string,
-  { followsLink = false }: { readonly followsLink?: boolean } = {},
-): OpenFile | undefined {
-  const stat = ifThere(() => followsLink ? Deno.statSync(path) : Deno.lstatSync(path));
+/** Undefined where there is none. */
+export function openFile(path: string): OpenFile | undefined {
+  const stat = ifThere(() => Deno.statSync(path));
   if (stat === undefined || !stat.isFile) return undefined;
   const file = ifThere(() => Deno.openSync(path));
   if (file === undefined) return undefined;

@@ -150,8 +150,10 @@ describe("files over the bus", () => {
     await write("b.scm", 10, { 0: drawn(10) });
     await Deno.writeTextFile(`${there}/supervisor.json`, "secret");
     await Deno.symlink(`${there}/supervisor.json`, `${there}/scm/link`);
+    await Deno.symlink(there, `${there}/scm/folder`);
     assert.deepEqual((await remote().list()).map(({ name }) => name), ["scm/b.scm"]);
-    for (const name of ["supervisor.json", "scm/link", "scm/../supervisor.json", "scm", "scm/"]) {
+    const linked = ["scm/link", "scm/folder/supervisor.json"];
+    for (const name of ["supervisor.json", ...linked, "scm/../supervisor.json", "scm", "scm/"]) {
       const fetched = remote().fetch({ name, bytes: 0, changedMs: 0 }, `${here}/x`);
       await assert.rejects(fetched, /Found no file of b: there is no/, name);
     }
