@@ -97,6 +97,7 @@ async function collectAll(
   },
 ): Promise<void> {
   const { directory } = runFile;
+  if (!bus.connected) return writeUncollected(directory, "no nats-server answers");
   await supervisor.control.attempt("pause", {});
   await collectDevices(bus, { runFile, directory }).catch((error) => {
     const { message } = explain(error);
