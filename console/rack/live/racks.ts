@@ -76,7 +76,8 @@ export function listed(rows: readonly RunRow[]): string {
 
 /** Undefined where the rack of that directory is not up. */
 export function rackAt(path: string): RackUp | undefined {
-  const supervisor = readSupervisor(path), file = readRunFile(path);
+  const supervisor = readSupervisor(path);
+  const file = supervisor && readRunFile(path);
   if (supervisor === undefined || file === undefined) return undefined;
   return { id: path.replace(/.*\//, ""), directory: path, file, supervisor };
 }

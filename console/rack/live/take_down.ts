@@ -1,7 +1,7 @@
 import { PATIENCE_MS } from "../../../fabric/base/patience.ts";
 import { sleep } from "../../../fabric/bus/wall_time.ts";
 import { refusal } from "../../../fabric/rack/plan/problem.ts";
-import { isThere } from "../../base/files.ts";
+import { DamagedFileError, isThere } from "../../base/files.ts";
 import { recordingsIn } from "../../captures/capture_files.ts";
 import { explain } from "../failure.ts";
 import { endProcesses, findProcesses, isProcessOf, signalProcess } from "../process_table.ts";
@@ -94,6 +94,16 @@ async function capturesOf(directory: string): Promise<string[]> {
 
 const LOOK_AGAIN_MS = 30;
 
+function hasElsewhere(directory: string): boolean {
+  try {
+    return readRunFile(directory)?.elsewhere !== undefined;
+  } catch (error) {
+    // A damaged file keeps no rack up.
+    if (error instanceof DamagedFileError) return false;
+    throw error;
+  }
+}
+
 /** Ends a rack's processes; returns how many there were when they are gone. */
 export async function takeDown(directory: string): Promise<number> {
   const living = () => findProcesses(directory);
@@ -101,7 +111,7 @@ export async function takeDown(directory: string): Promise<number> {
   for (const { pid, kind } of all) {
     if (kind !== "supervisor" || !signalProcess(directory, pid, "SIGTERM")) continue;
     // It copies files of other machines first.
-    const isElsewhere = readRunFile(directory)?.elsewhere !== undefined;
+    const isElsewhere = hasElsewhere(directory);
     const deadline = performance.now() + (isElsewhere ? PATIENCE_MS : SUPERVISOR_MS);
     while (isProcessOf(directory, pid) && performance.now() < deadline) {
       await sleep(LOOK_AGAIN_MS);
