@@ -152,11 +152,30 @@ function readGiven(option: string, path: string): string {
   }
 }
 
+/** The address with a user's credential. @throws Refusal where the file of users lacks it. */
+export function addressFor({ address, users }: ExistingNats, name: string): NatsAddress {
+  if (users === undefined) return address;
+  const known = users.byName[name];
+  if (known !== undefined) return { ...address, user: known.user, password: known.password };
+  throw refusal("--nats-users", {
+    found: `no user for ${name} in ${users.file}`,
+    expected: "users that rack nats-config has written for this scenario and --pack",
+  });
+}
+
 const ASK_MS = 5_000;
 
 /**
- * Asks the server which others its cluster has: a process may only speak to addresses that are known
- * when it starts.
+ * Asks the server, as one of its users, which others its cluster has: a process may only speak to
+ * addresses that are known when it starts.
+ * @throws BusError
+ */
+export async function withServers(nats: ExistingNats, name: string): Promise<ExistingNats> {
+  const urls = await serversOf(addressFor(nats, name), { name, connectTimeoutMs: ASK_MS });
+  return { ...nats, address: { ...nats.address, url: urls.join(",") } };
+}
+
+/**
  * @param rack whose processes need users with these rights.
  * @throws BusError, Refusal
  */
@@ -165,18 +184,10 @@ export async function existingBroker(
   rack: Omit<AccessRack, "run">,
 ): Promise<Broker> {
   if (users !== undefined) checkUsers(users.byName, accessOfLanes(rack));
-  const loginOf = (name: string) => {
-    if (users === undefined) return {};
-    const { user, password } = users.byName[name]!;
-    return { user, password };
-  };
-  const { supervisor: name } = USERS;
-  const asked = { ...given, ...loginOf(name) };
-  const urls = await serversOf(asked, { name, connectTimeoutMs: ASK_MS });
-  const address = { ...given, url: urls.join(",") };
+  const all = await withServers({ address: given, ...(users && { users }) }, USERS.supervisor);
   return {
-    addressOf: (name) => ({ ...address, ...loginOf(name) }),
-    hosts: hostsOf(address.url),
+    addressOf: (name) => addressFor(all, name),
+    hosts: hostsOf(all.address.url),
     refused: () => [],
     connectTimeoutMs: PATIENCE_MS,
   };

@@ -1,5 +1,6 @@
 import type { Command } from "commander";
 import { PROCESS_PACKINGS } from "../../fabric/rack/assembly/topology.ts";
+import { LIVENESS_RANGE } from "../../console/rack/elsewhere.ts";
 import { composeRack } from "../../console/rack/containers/compose.ts";
 import { onInterrupt } from "./interrupt.ts";
 import {
@@ -58,7 +59,7 @@ export function addCompose(program: Command): void {
 async function compose(path: string, flags: ComposeFlags): Promise<void> {
   const { out, image, natsImage, liveness, trace = false, up: stayUp = false } = flags;
   const packing = wordOf("--pack", flags.pack, PROCESS_PACKINGS);
-  const livenessMs = whole("--liveness", liveness, { least: 1_500, most: 3_600_000 });
+  const livenessMs = whole("--liveness", liveness, LIVENESS_RANGE);
   const onNotice = flags.json ? () => {} : say;
   const prepare = {
     ...prepareOptions(flags, packing),

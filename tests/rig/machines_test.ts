@@ -72,6 +72,34 @@ describe("A rack over several machines", () => {
     });
   }
 
+  itOnMachines(
+    "has the digest of one process, its hosts on three machines without a shared disk",
+    async () => {
+      await open();
+      const hosts = [0, 1].map((machine) => ({
+        machine,
+        devices: [["a", "a-rnic"], ["b", "b-rnic"]][machine]!,
+      }));
+      const nodes = hosts.map(({ machine, devices }) => {
+        const env = { RACKMESH_CACHE: `${rig.cache}/machine-${machine}` };
+        return rig.start(["node", cluster.urls, ...devices], { before: machines.on(machine), env });
+      });
+      const elsewhere = hosts.flatMap(({ devices }) => devices).join(",");
+      const args = [...line, "--nats", cluster.urls, "--elsewhere", elsewhere];
+      const { code, stdout, stderr } = await rig.run(args, { before: machines.on(RACK) });
+      assert.equal(code, 0, stderr);
+      assert.equal(JSON.parse(stdout).digest, digest);
+      for (const [i, node] of nodes.entries()) {
+        const { code, stderr } = await node.ended;
+        assert.equal(code, 0, stderr);
+        // Each had its own devices' files, and no others.
+        const [run] = [...Deno.readDirSync(`${rig.cache}/machine-${i}/nodes`)];
+        const folders = [...Deno.readDirSync(`${rig.cache}/machine-${i}/nodes/${run!.name}`)];
+        assert.deepEqual(folders.map(({ name }) => name).sort(), hosts[i]!.devices);
+      }
+    },
+  );
+
   async function cut(machine: number): Promise<void> {
     await machines.cut(machine);
     await sleep(CUT_MS);

@@ -16,16 +16,16 @@ import { SMALL_HEAP } from "../device_rights.ts";
 import { v8Flags } from "../../base/v8_flags.ts";
 
 export const IN_CONTAINER = {
+  /** Of the timekeeper, which serves them to the others over the bus. */
   runFile: "/etc/rackmesh/run.json",
   inputs: "/etc/rackmesh/inputs",
   natsConfig: "/etc/rackmesh/nats.conf",
   /** `RunFile.directory`: a volume where its content has to outlive the container. */
   state: "/var/lib/rackmesh",
-  brokerLog: "/var/log/rackmesh",
-  /** For the report and the console: of the timekeeper and, by partition, of the hosts. */
-  record: "/mnt/record",
-  states: "/mnt/states",
 } as const;
+
+/** In the console's container: the run's name. */
+export const RUN_NAME = "RACKMESH_RUN";
 
 /** Beside the partitions, which have other names. */
 export const OWN_SERVICES: readonly string[] = ["nats", "timekeeper", "report", "console"];
@@ -69,7 +69,8 @@ const PARENT = [
   ...["deno", "run", "--quiet", "--no-prompt", "--frozen", "--cached-only", "--deny-import"],
   v8Flags(SMALL_HEAP),
   `--allow-net=${BUS_URL.replace("nats://", "")}`,
-  ...["--allow-read", "--allow-env", "--allow-sys", "--allow-run=deno"],
+  ...["--allow-read", `--allow-write=${IN_CONTAINER.state}`, "--allow-env", "--allow-sys"],
+  "--allow-run=deno",
 ];
 /** On the console's own network; no host's name has an underscore. */
 const CONSOLE_NAME = "console_page";
@@ -92,15 +93,11 @@ export function passwordVariable(place: number): string {
 
 type Service = Readonly<Record<string, unknown>>;
 
-const BROKER_LOG = "broker-log";
-
-export const BROKER_LOG_FILE = `${IN_CONTAINER.brokerLog}/nats-server.log`;
-
 /** It refers to the passwords of `.env`. */
 export function composeFile(options: ComposeOptions): string {
   const { runFile } = options;
   const { plan, partitions } = runFile;
-  const states = partitions.filter((partition) => hasState(runFile, partition))
+  const states = partitions.filter((partition) => isKept(runFile, partition))
     .map(({ name }) => stateOf(name));
   const document = new Document({
     services: {
@@ -119,7 +116,7 @@ export function composeFile(options: ComposeOptions): string {
       console: { driver_opts: { "com.docker.network.bridge.enable_ip_masquerade": "false" } },
     },
     volumes: Object.fromEntries(
-      ["record", BROKER_LOG, "console", ...states].map((name) => [name, {}]),
+      ["record", "console", ...states].map((name) => [name, {}]),
     ),
   }, { aliasDuplicateObjects: false });
   document.commentBefore = ` The scenario ${JSON.stringify(plan.scenario)} (${
@@ -183,10 +180,7 @@ function natsService(options: ComposeOptions): Service {
     environment: Object.fromEntries(
       busUsers(runFile).map((_, i) => [passwordVariable(i), valueOf(passwordVariable(i))]),
     ),
-    volumes: [
-      fileMount("./nats.conf", IN_CONTAINER.natsConfig),
-      volumeMount(BROKER_LOG, IN_CONTAINER.brokerLog),
-    ],
+    volumes: [fileMount("./nats.conf", IN_CONTAINER.natsConfig)],
     restart: `on-failure:${RETRIES}`,
   };
 }
@@ -196,7 +190,11 @@ function timekeeperService(options: ComposeOptions): Service {
     ...process(options),
     command: ["fabric/clock/timekeeper_main.ts", IN_CONTAINER.runFile],
     environment: environment(options.runFile, USERS.timekeeper),
-    volumes: [RUN_FILE_MOUNT, volumeMount("record", IN_CONTAINER.state)],
+    volumes: [
+      fileMount("./run.json", IN_CONTAINER.runFile),
+      ...options.runFile.partitions.flatMap((one) => inputMounts(options.runFile, one)),
+      volumeMount("record", IN_CONTAINER.state),
+    ],
     depends_on: ["nats"],
     restart: `on-failure:${RETRIES}`,
   };
@@ -210,14 +208,13 @@ function partitionService(options: ComposeOptions, partition: Partition): Servic
     ...process(options),
     ...(isNative && NATIVE_PROCESS),
     entrypoint: PARENT,
-    command: ["console/rack/containers/parent_main.ts", IN_CONTAINER.runFile, name],
+    command: ["console/rack/containers/parent_main.ts", runFile.run, name],
     environment: environment(runFile, name),
     volumes: [
-      RUN_FILE_MOUNT,
-      ...inputMounts(runFile, partition),
       ...(isNative ? nativeMounts(runFile) : []),
-      ...(hasState(runFile, partition) ? [volumeMount(stateOf(name), IN_CONTAINER.state)] : []),
+      ...(isKept(runFile, partition) ? [volumeMount(stateOf(name), IN_CONTAINER.state)] : []),
     ],
+    ...(!isKept(runFile, partition) && { tmpfs: [OWN_TMPFS] }),
     depends_on: ["nats"],
     // The process's parent starts it again. A container that ends has failed, or its user has ended it.
     restart: "no",
@@ -228,9 +225,9 @@ function reportService(options: ComposeOptions): Service {
   const { runFile, label } = options;
   return {
     ...process(options),
-    command: ["docker/report_main.ts", IN_CONTAINER.runFile, text(label)],
+    command: ["docker/report_main.ts", runFile.run, text(label)],
     environment: environment(runFile, USERS.report),
-    ...lookingInto(runFile),
+    volumes: [],
     tmpfs: ["/tmp"],
     depends_on: allOf(runFile),
     restart: "no",
@@ -240,7 +237,7 @@ function reportService(options: ComposeOptions): Service {
 /** Docker's machine publishes the page on loopback, under the same port. */
 function consoleService(options: ComposeOptions): Service {
   const { runFile } = options;
-  const port = valueOf(CONSOLE_PORT), looks = lookingInto(runFile);
+  const port = valueOf(CONSOLE_PORT);
   return {
     ...process(options),
     networks: { rack: {}, console: { aliases: [CONSOLE_NAME] } },
@@ -254,40 +251,16 @@ function consoleService(options: ComposeOptions): Service {
     ],
     environment: {
       ...environment(runFile, USERS.supervisor),
+      [RUN_NAME]: runFile.run,
       [VIEWER_PASSWORD]: passwordOf(runFile, USERS.viewer),
       [CONSOLE_KEY]: valueOf(CONSOLE_KEY),
       [CONSOLE_PORT]: port,
       RACKMESH_CACHE: IN_CONTAINER.state,
     },
-    ...looks,
-    volumes: [...looks.volumes, volumeMount("console", IN_CONTAINER.state)],
+    volumes: [volumeMount("console", IN_CONTAINER.state)],
     tmpfs: ["/tmp"],
     depends_on: allOf(runFile),
     restart: `on-failure:${RETRIES}`,
-  };
-}
-
-function lookingInto(
-  runFile: RunFile,
-): { readonly group_add: string[]; readonly volumes: Service[] } {
-  const readOnly = { read_only: true };
-  return {
-    // The log belongs to nats-server's user and group, which is root in the public images.
-    group_add: ["0"],
-    volumes: [
-      RUN_FILE_MOUNT,
-      { ...volumeMount("record", IN_CONTAINER.record), ...readOnly },
-      { ...volumeMount(BROKER_LOG, IN_CONTAINER.brokerLog), ...readOnly },
-      ...runFile.partitions.flatMap((partition) => [
-        ...inputMounts(runFile, partition),
-        ...(hasState(runFile, partition)
-          ? [{
-            ...volumeMount(stateOf(partition.name), `${IN_CONTAINER.states}/${partition.name}`),
-            ...readOnly,
-          }]
-          : []),
-      ]),
-    ],
   };
 }
 
@@ -321,8 +294,6 @@ function fileMount(from: string, to: string): Service {
   return { type: "bind", source: text(from), target: text(to), read_only: true };
 }
 
-const RUN_FILE_MOUNT = fileMount("./run.json", IN_CONTAINER.runFile);
-
 function volumeMount(source: string, target: string): Service {
   return { type: "volume", source, target };
 }
@@ -332,9 +303,13 @@ function hostsOf({ plan }: RunFile, { nodes }: Partition): string[] {
     .map(({ name }) => name);
 }
 
-function hasState(runFile: RunFile, partition: Partition): boolean {
+/** What would be gone with the container: a host's SCM, steps of operations. */
+function isKept(runFile: RunFile, partition: Partition): boolean {
   return runFile.trace || hostsOf(runFile, partition).length > 0;
 }
+
+/** The plan, and logs, of the containers' user. */
+const OWN_TMPFS = `${IN_CONTAINER.state}:uid=1993,gid=1993,mode=0700`;
 
 function stateOf(partition: string): string {
   return `state-${partition}`;
@@ -365,8 +340,6 @@ export function natsConfig(runFile: RunFile): string {
 host: "0.0.0.0"
 port: ${NATS_PORT}
 max_payload: 8MB
-# The report counts there what the server refused.
-log_file: "${BROKER_LOG_FILE}"
 # The server drops a client that vanished silently after 15 to 20 s.
 ping_interval: "5s"
 ping_max: 3
