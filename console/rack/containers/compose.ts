@@ -1,3 +1,4 @@
+import type { AccessRack } from "../../../fabric/bus/access.ts";
 import {
   type NativeSetUp,
   nativeSetUpOf,
@@ -92,12 +93,13 @@ export async function composeRack(
   refuseCaptures(one);
   const setUp = nativeSetUpOf(one);
   if (setUp !== undefined) refuseNative(format);
+  const run = `${projectName(one.plan.scenario)}-${randomHex(ID_BYTES)}`;
+  refuseManyUsers({ ...one, run }, format);
   const files = setUp && await nativeFiles(one.plan, setUp);
   await makeFolder(out);
   const taken: TakenFiles = { mounted: {}, isLayered: false };
   const inputs = await takeInputs(one, { out, format, taken });
   const native = setUp && await takeNative(setUp, files!, out);
-  const run = `${projectName(one.plan.scenario)}-${randomHex(ID_BYTES)}`;
   const directory = IN_CONTAINER.state;
   const runFile = runFileOf({ ...one, inputs, ...(native && { native }) }, {
     run,
@@ -307,7 +309,6 @@ async function writeFolder(options: FolderOptions): Promise<void> {
     }
     case "stack": {
       const natsUsersText = natsUsers(runFile, passwords);
-      refuseLong("users of nats-server", { text: natsUsersText, format });
       await writeAll(out, Object.fromEntries(stackFiles(options)));
       const secrets = {
         [USERS_SECRET]: natsUsersText,
@@ -323,9 +324,7 @@ async function writeFolder(options: FolderOptions): Promise<void> {
       return;
     }
     case "kubernetes": {
-      const files = kubernetesFolder(options);
-      refuseLong("users of nats-server", { text: files.get("users.conf")!, format });
-      await writeAll(out, Object.fromEntries(files));
+      await writeAll(out, Object.fromEntries(kubernetesFolder(options)));
       return await writeVariables(`${out}/${SECRETS_FILE}`, {
         [CONSOLE_KEY]: key,
         ...routeSecrets(newPassword()),
@@ -335,11 +334,14 @@ async function writeFolder(options: FolderOptions): Promise<void> {
   }
 }
 
-function refuseLong(what: string, { text, format }: { text: string; format: Format }): void {
-  const { length } = new TextEncoder().encode(text), most = FILE_BYTES_MAX[format];
+/** They are in one file, which the engine brings to the server. */
+function refuseManyUsers(rack: AccessRack, format: Format): void {
+  const passwords = new Map(busUsers(rack).map((user) => [user, newPassword()]));
+  const { length } = new TextEncoder().encode(natsUsers(rack, passwords));
+  const most = FILE_BYTES_MAX[format];
   if (length <= most) return;
   throw refusal("--format", {
-    found: `${length} B of ${what}, of which ${format} takes ${most} B`,
+    found: `${format}, which takes ${most} B, for ${length} B of users of nats-server`,
     expected: "fewer containers, by --pack machine or fewer hosts",
   });
 }

@@ -2,7 +2,7 @@
  * Pure text from a run file. `docker/README.md` explains the settings and the rejected
  * alternatives.
  */
-import { accessOfContainers, USERS } from "../../../fabric/bus/access.ts";
+import { accessOfContainers, type AccessRack, USERS } from "../../../fabric/bus/access.ts";
 import { hostsOf as hostsOfUrls } from "../../../fabric/bus/nats_bus.ts";
 import {
   BUS_ENVIRONMENT,
@@ -105,8 +105,8 @@ export const CONSOLE = [
 ];
 
 /** The users of the NATS server (`access.ts`). */
-export function busUsers(runFile: RunFile): string[] {
-  return [...accessOfContainers(runFile).keys()];
+export function busUsers(rack: AccessRack): string[] {
+  return [...accessOfContainers(rack).keys()];
 }
 
 /** The variable of a user's password, by its place in {@link busUsers}. */
@@ -380,8 +380,8 @@ ${natsUsers(runFile)}`;
  * No container can send as another or listen to a cable that does not end at it.
  * @param passwords absent: the server's environment has them.
  */
-export function natsUsers(runFile: RunFile, passwords?: ReadonlyMap<string, string>): string {
+export function natsUsers(rack: AccessRack, passwords?: ReadonlyMap<string, string>): string {
   const fromEnvironment = () =>
-    new Map(busUsers(runFile).map((user, i) => [user, `$${passwordVariable(i)}`]));
-  return authorization(passwords ?? fromEnvironment(), accessOfContainers(runFile));
+    new Map(busUsers(rack).map((user, i) => [user, `$${passwordVariable(i)}`]));
+  return authorization(passwords ?? fromEnvironment(), accessOfContainers(rack));
 }

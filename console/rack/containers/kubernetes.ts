@@ -74,7 +74,7 @@ export type Manifest =
 /** Of a ConfigMap's content: the API server's limit. */
 export const CONFIG_MAP_BYTES_MAX = 1 << 20;
 /** A pod's label with its StatefulSet's name and a hash has 63 characters. */
-export const NAME_LENGTH_MAX = 52;
+const NAME_LENGTH_MAX = 52;
 
 const SERVERS = 3;
 /** As NATS' own chart calls them, which may take the place of the servers here. */

@@ -63,7 +63,7 @@ function leavesOf({ nodes, cables }: RackPlan): Map<string, string> {
 }
 
 /** A name that is none, is too long or is taken in lower case gets a number at its end. */
-export function dnsLabels(names: readonly string[], length: number): string[] {
+function dnsLabels(names: readonly string[], length: number): string[] {
   const fits = (name: string) =>
     name.length <= length && /^[a-z0-9]([a-z0-9-]*[a-z0-9])?$/.test(name);
   const taken = new Set([...OWN_SERVICES, ...names.filter(fits)]);

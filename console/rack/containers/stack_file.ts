@@ -62,7 +62,7 @@ export function passwordSecret(runFile: RunFile, user: string): string {
 }
 
 /** The server's other settings. */
-export function stackNatsConfig(): string {
+function stackNatsConfig(): string {
   return `# Written by \`rack compose\`. The users are a secret.
 host: "0.0.0.0"
 port: ${NATS_PORT}
