@@ -45,6 +45,7 @@ import {
   VIEWER_PASSWORD,
 } from "./compose_file.ts";
 import { needsOf, type Place, placesOf } from "./placement.ts";
+import { READY_PATH } from "./readiness.ts";
 import { yamlText } from "./yaml_text.ts";
 
 export interface KubernetesOptions {
@@ -373,7 +374,7 @@ function device(options: KubernetesOptions, place: Place, server: number): Manif
         ...busVariables(options, partition, server),
         { name: READY_VARIABLE, value: String(READY_PORT) },
       ],
-      readinessProbe: probe("/readyz", READY_PORT),
+      readinessProbe: probe(READY_PATH, READY_PORT),
     },
     mounts: [STATE_MOUNT],
     ...(!isClaimed ? { volumes: [{ name: STATE, emptyDir: {} }] } : staysDead && {
