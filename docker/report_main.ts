@@ -1,13 +1,15 @@
 /**
- * The service `report` of a rack in containers: `report_main.ts RUN_FILE LABEL`. It prints the JSON
- * document of `rack run --json` with the power failures that happened. Exit code: 0 done; 1 a check
- * failed; 2 unclear.
+ * The service `report` of a rack in containers: `report_main.ts RUN LABEL [DIRECTORY]`. It collects
+ * plan, record and SCM over the bus into a folder of its own, and prints the JSON document of
+ * `rack run --json` with the power failures that happened. Exit code: 0 done; 1 a check failed; 2
+ * unclear, also where a container does not answer for its files.
  */
 import { USERS } from "../fabric/bus/access.ts";
 import { decode } from "../fabric/bus/codec.ts";
 import { connectNats } from "../fabric/bus/nats_bus.ts";
 import { ANY, patternOf } from "../fabric/bus/subjects.ts";
 import { EXIT } from "../fabric/base/exit.ts";
+import { readVariableFiles } from "../fabric/process.ts";
 import { busAddressFrom, type FinalReply, type RunFile } from "../fabric/rack/assembly/run_file.ts";
 import { PATIENCE_MS } from "../fabric/base/patience.ts";
 import { sleep } from "../fabric/bus/wall_time.ts";
@@ -17,9 +19,11 @@ import type { RecordedFault, RecordedLinkFault } from "../fabric/clock/record.ts
 import { textIfThere } from "../console/base/files.ts";
 import { explain } from "../console/rack/failure.ts";
 import { inexactIn } from "../console/rack/fault_lines.ts";
-import { refusedByProcesses, violationsOf } from "../console/rack/refused.ts";
+import { refusedByProcesses } from "../console/rack/refused.ts";
+import { collectDevices, collectRecord } from "../console/rack/remote/collect.ts";
+import { takePlan } from "../console/rack/remote/plan_over_bus.ts";
 import { RackError } from "../console/base/rack_error.ts";
-import { BROKER_LOG_FILE, IN_CONTAINER } from "../console/rack/containers/compose_file.ts";
+import { IN_CONTAINER } from "../console/rack/containers/compose_file.ts";
 import { stallText } from "../console/rack/stall_text.ts";
 import { ControlClient, noFinal } from "../console/rack/live/control.ts";
 import type { Outcome } from "../console/rack/run_variant.ts";
@@ -33,8 +37,8 @@ const STATUS_TIMEOUT_MS = 1_000;
 const STALLED_MS = 10_000;
 const DIRECTORY = "/tmp/run";
 
-async function main(runFile: RunFile, label: string): Promise<number> {
-  const { run } = runFile;
+async function main(run: string, label: string, directory: string): Promise<number> {
+  readVariableFiles();
   const bus = await connectNats({
     ...busAddressFrom((variable) => Deno.env.get(variable)),
     run,
@@ -51,6 +55,11 @@ async function main(runFile: RunFile, label: string): Promise<number> {
   });
   say(`Waiting for the end of ${run}`);
   const began = performance.now();
+  const { runFile } = await takePlan(bus, {
+    ...{ run, user: USERS.report, directory },
+    goneMs: Infinity,
+    onWaiting: say,
+  });
   const control = new ControlClient(bus, run);
   const status = await waitForEnd(control, runFile);
   const wallMs = performance.now() - began;
@@ -59,11 +68,22 @@ async function main(runFile: RunFile, label: string): Promise<number> {
       .map(({ partition }) => askFinal(control, partition)),
   );
   const { refusals } = await control.status();
-  const refused = [...refusedByProcesses(refusals, finals), ...violationsOf(BROKER_LOG_FILE)];
-  await bus.close();
+  // What the server refused stands in its own log.
+  const refused = refusedByProcesses(refusals, finals);
   progress.clear();
-  await linkState(runFile);
-  const inexact = inexactIn(IN_CONTAINER.record);
+  const collect = { runFile, directory };
+  await collectRecord(bus, collect);
+  await collectDevices(bus, {
+    ...collect,
+    onProgress: (title, share) => progress.show(title, share),
+  }).catch((error) => {
+    throw new RackError(
+      `${run} has ended, digest ${status.digest}, and is not judged: ${error.message}`,
+    );
+  });
+  progress.clear();
+  await bus.close();
+  const inexact = inexactIn(directory);
   const outcome: Outcome = {
     digest: status.digest,
     virtualPs: status.now,
@@ -73,7 +93,7 @@ async function main(runFile: RunFile, label: string): Promise<number> {
     finals,
     refused,
     ...(inexact.length > 0 && { inexact }),
-    directory: DIRECTORY,
+    directory,
   };
   const report = await reportOn({ label, ...runFile }, outcome);
   print(JSON.stringify(report));
@@ -122,20 +142,6 @@ async function askFinal(
   return final;
 }
 
-/** The directory that other commands expect, of the volumes of several containers. */
-async function linkState({ plan, partitions }: RunFile): Promise<void> {
-  await Deno.mkdir(`${DIRECTORY}/scm`, { recursive: true });
-  await Deno.symlink(`${IN_CONTAINER.record}/faults.jsonl`, `${DIRECTORY}/faults.jsonl`);
-  for (const { name, kind } of plan.nodes) {
-    if (kind !== "host") continue;
-    const partition = partitions.find(({ nodes }) => nodes.includes(name))!.name;
-    for (const file of [`${name}.scm`, `${name}.scm.log`]) {
-      const state = `${IN_CONTAINER.states}/${partition}/scm`;
-      await Deno.symlink(`${state}/${file}`, `${DIRECTORY}/scm/${file}`);
-    }
-  }
-}
-
 async function reportOn(ran: RunFile & Ran, outcome: Outcome) {
   const { run, plan } = ran;
   const summary = summarise({
@@ -145,7 +151,7 @@ async function reportOn(ran: RunFile & Ran, outcome: Outcome) {
     nats: true,
     outcomes: [await judge({ ...ran, hooked: [] }, outcome)],
   });
-  const lines = (textIfThere(`${DIRECTORY}/faults.jsonl`) ?? "").split("\n");
+  const lines = (textIfThere(`${outcome.directory}/faults.jsonl`) ?? "").split("\n");
   const record: (RecordedFault | RecordedLinkFault)[] = lines.filter((line) => line !== "")
     .map((line) => JSON.parse(line));
   const powerFailures = record.filter((each) => each.action !== "link").map((
@@ -176,9 +182,9 @@ function seconds(ms: number): string {
 }
 
 if (import.meta.main) {
-  const [path, label] = Deno.args;
-  if (path === undefined || label === undefined) {
-    say("Usage: report_main.ts RUN_FILE LABEL");
+  const [run, label, directory = DIRECTORY] = Deno.args;
+  if (run === undefined || label === undefined) {
+    say("Usage: report_main.ts RUN LABEL [DIRECTORY]");
     Deno.exit(EXIT.usage);
   }
   // Process 1 of a container ends on a signal only where it listens to it.
@@ -186,7 +192,7 @@ if (import.meta.main) {
     Deno.addSignalListener(signal, () => Deno.exit(EXIT.unclear));
   }
   try {
-    Deno.exit(await main(JSON.parse(await Deno.readTextFile(path)), label));
+    Deno.exit(await main(run, label, directory));
   } catch (error) {
     const { message, code } = explain(error);
     say(message);

@@ -13,10 +13,15 @@ import type { Bus, Subscription } from "../fabric/bus/bus.ts";
 import { patternOf, subjectOf } from "../fabric/bus/subjects.ts";
 import { block, wallMs } from "../fabric/bus/wall_time.ts";
 import { EXIT } from "../fabric/base/exit.ts";
-import type { FinalPage, FinalReply, RunFile } from "../fabric/rack/assembly/run_file.ts";
+import {
+  type FinalPage,
+  type FinalReply,
+  nodesOf,
+  programsFor,
+  type RunFile,
+} from "../fabric/rack/assembly/run_file.ts";
 import { delaysTo } from "../fabric/rack/plan/distances.ts";
 import { nativeIn } from "../fabric/rack/plan/plan.ts";
-import { judgeRulesOf } from "../fabric/rack/plan/shared_region.ts";
 import { Refusal, refusal } from "../fabric/rack/plan/problem.ts";
 import { exitWith, runOnBus } from "../fabric/process.ts";
 import { Runner } from "../fabric/runner/runner.ts";
@@ -124,7 +129,7 @@ async function prepareRack(
   },
 ): Promise<PreparedRack> {
   const { plan, partitions, directory } = runFile;
-  const nodes = partitions.find(({ name }) => name === partition)?.nodes;
+  const nodes = nodesOf(runFile, partition);
   if (nodes === undefined) {
     const known = partitions.map(({ name }) => name).join(", ");
     throw refusal("", {
@@ -157,7 +162,7 @@ async function prepareRack(
     stores,
     factory,
     flush: native?.flush,
-    programs: ownProgramsOf(runFile, nodes),
+    programs: programsFor(runFile, nodes),
     own,
     trace: runFile.trace ? traceWriter(`${directory}/trace/${partition}.ndjson`) : undefined,
     observer: runFile.observe && observationWriter(observed, runFile.observe),
@@ -248,24 +253,6 @@ function startRack(
       output.close();
     },
   };
-}
-
-function ownProgramsOf(
-  { plan, programs }: RunFile,
-  nodes: readonly string[],
-): Record<string, string> {
-  const its = plan.nodes.filter(({ name }) => nodes.includes(name));
-  const runs = its.flatMap((node) => {
-    if (node.kind !== "host") return [];
-    const { programs: listed, shared } = node.config;
-    return [...listed.map(({ run }) => run), ...judgeRulesOf(shared, node.name)];
-  });
-  const hasRows = its.some(({ kind }) => kind !== "switch");
-  return Object.fromEntries(
-    Object.entries(programs).filter(([name]) =>
-      runs.includes(name) || (hasRows && name === plan.coherence)
-    ),
-  );
 }
 
 interface Factory {

@@ -14,6 +14,8 @@ interface CommandFile {
 export const COMMAND_FILES: readonly CommandFile[] = [
   { commands: ["run"], load: async () => (await import("./commands/run.ts")).addRun },
   { commands: ["up"], load: async () => (await import("./commands/up.ts")).addUp },
+  { commands: ["node"], load: async () => (await import("./commands/node.ts")).addNode },
+  { commands: ["attach"], load: async () => (await import("./commands/attach.ts")).addAttach },
   { commands: ["down"], load: async () => (await import("./commands/down.ts")).addDown },
   { commands: ["ps"], load: async () => (await import("./commands/ps.ts")).addPs },
   {

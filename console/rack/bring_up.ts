@@ -11,6 +11,7 @@ import { keepScenario } from "../scenarios/kept_scenario.ts";
 import type { ScenarioSource } from "../scenarios/scenario_source.ts";
 import { linkedTo, type RackLink, type RackUp } from "./live/racks.ts";
 import { takeDown } from "./live/take_down.ts";
+import { absentIn, elsewhereIn } from "./elsewhere.ts";
 import { existingEnvironment, type ExistingNats } from "./existing_nats.ts";
 import {
   keepInputs,
@@ -43,6 +44,7 @@ export async function bringUp(
   options: BringUpOptions,
 ): Promise<RackUp> {
   const { prepared, choices } = await prepareOne(scenario, options);
+  if (options.elsewhere !== undefined) elsewhereIn(prepared, options.elsewhere);
   const created = await createRunDirectory(prepared.variant.name), { id, path } = created;
   const { base, variant } = prepared;
   const files = captureFiles({ flags: options, scenario: variant.capture, base, directory: path });
@@ -51,9 +53,11 @@ export async function bringUp(
     return await keepInputs([prepared], path);
   });
   const observe = scopeFor(files);
+  const { elsewhere } = options;
   const runFile = runFileOf(kept!, {
     run: id,
     directory: path,
+    ...(elsewhere && elsewhereIn(prepared, elsewhere)),
     stayUp: true,
     trace: options.trace === true,
     observe,
@@ -85,7 +89,8 @@ export async function prepareOne(
 const LOOK_AGAIN_MS = 30;
 const END_TOLD_MS = 300;
 
-export interface StartOptions extends Pick<RunManner, "nats" | "signal" | "onProgress"> {
+export interface StartOptions
+  extends Pick<RunManner, "nats" | "signal" | "onProgress" | "onMissing"> {
   /**
    * Called when every process is there, before the rack is up; where it rejects the rack is taken
    * down.
@@ -171,11 +176,16 @@ function spawnDetached(runFilePath: string, nats: ExistingNats | undefined): Den
 }
 
 const STATUS_MS = 500;
+const MISSING_MS = 10_000, FIRST_MISSING_MS = 2_000;
 
 async function untilJoined(
   { rack, control }: RackLink,
-  { signal, onProgress, throwIfGone }: StartOptions & { readonly throwIfGone: () => void },
+  { signal, onProgress, onMissing, throwIfGone }: StartOptions & {
+    readonly throwIfGone: () => void;
+  },
 ): Promise<void> {
+  const { elsewhere = [] } = rack.file;
+  let sayMs = performance.now() + FIRST_MISSING_MS;
   let most = 0, deadline = performance.now() + PATIENCE_MS;
   for (;;) {
     signal?.throwIfAborted();
@@ -190,7 +200,14 @@ async function untilJoined(
     if (missing.length === 0) return;
     const here = why.length - missing.length;
     onProgress?.(`${rack.id}: ${here} of ${why.length} processes`, here / why.length);
-    if (here > most) [most, deadline] = [here, performance.now() + PATIENCE_MS];
+    const now = performance.now();
+    // A machine may be switched on at any time.
+    const isElsewhere = missing.every(({ partition }) => elsewhere.includes(partition));
+    if (isElsewhere && now >= sayMs) {
+      onMissing?.(rack.file.run, absentIn(status, elsewhere));
+      sayMs = now + MISSING_MS;
+    }
+    if (here > most || isElsewhere) [most, deadline] = [here, now + PATIENCE_MS];
     if (performance.now() > deadline) {
       const names = missing.map(({ partition }) => partition).join(", ");
       throw new RackError(

@@ -11,6 +11,8 @@ export interface ChildOptions {
   readonly env: Readonly<Record<string, string>>;
   /** Absent: output goes where this process's does, and is not kept. */
   readonly logFile?: string;
+  /** Of output that is kept. */
+  readonly onOutput?: ((bytes: Uint8Array) => void) | undefined;
   /** Flags of Deno; default: {@link TRUSTED}. */
   readonly rights?: readonly string[];
   /** Relative paths of `rights` begin here: a folder's own path may have a comma in it. */
@@ -40,7 +42,7 @@ export interface Child {
 
 /** Starts a module of the project in a Deno process of its own. */
 export function startChild(options: ChildOptions): Child {
-  const { name, module, args, env, logFile, rights = TRUSTED, cwd } = options;
+  const { name, module, args, env, logFile, onOutput, rights = TRUSTED, cwd } = options;
   const command = new Deno.Command(Deno.execPath(), {
     args: [
       "run",
@@ -61,8 +63,8 @@ export function startChild(options: ChildOptions): Child {
   const child = command.spawn();
   const words: string[] = [];
   const logged = logFile === undefined ? Promise.resolve() : Promise.all([
-    keepLog(child.stdout, { path: logFile, words }),
-    keepLog(child.stderr, { path: logFile, words }),
+    keepLog(child.stdout, { path: logFile, words, onOutput }),
+    keepLog(child.stderr, { path: logFile, words, onOutput }),
   ]);
   const exited = child.status.then(async (status) => {
     await logged;
@@ -91,7 +93,10 @@ export function statusText({ code, signal }: Deno.CommandStatus): string {
 /** A full disk ends the copying only. */
 async function keepLog(
   stream: ReadableStream<Uint8Array<ArrayBuffer>>,
-  { path, words }: { readonly path: string; readonly words: string[] },
+  { path, words, onOutput }: Pick<ChildOptions, "onOutput"> & {
+    readonly path: string;
+    readonly words: string[];
+  },
 ): Promise<void> {
   const encoder = new TextEncoder();
   let file = await Deno.open(path, { create: true, append: true, mode: 0o600 }).catch(() =>
@@ -100,8 +105,10 @@ async function keepLog(
   for await (const text of stream.pipeThrough(new TextDecoderStream())) {
     words.push(text);
     words.splice(0, words.length - LAST_PIECES);
+    const bytes = encoder.encode(text);
+    onOutput?.(bytes);
     try {
-      file?.writeSync(encoder.encode(text));
+      file?.writeSync(bytes);
     } catch {
       file?.close();
       file = undefined;

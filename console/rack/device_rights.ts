@@ -21,6 +21,11 @@ export const NATIVE_RIGHTS = {
   flags: ["--allow-run=sh"],
 } as const;
 
+/** In a run's directory, what devices leave there: others may read it over the bus. */
+export const LEFT_BY_DEVICES: readonly string[] = [...LANE_WRITES, ...NATIVE_RIGHTS.writes]
+  // Of all hosts, for the chaos test.
+  .filter((part) => part !== "settled.jsonl");
+
 /**
  * @param hosts `host:port` of each server of the bus.
  * @param options.directory of the run; the process runs in it where it is absent.

@@ -152,6 +152,17 @@ function readGiven(option: string, path: string): string {
   }
 }
 
+/** The address with a user's credential. @throws Refusal where the file of users lacks it. */
+export function addressFor({ address, users }: ExistingNats, name: string): NatsAddress {
+  if (users === undefined) return address;
+  const known = users.byName[name];
+  if (known !== undefined) return { ...address, user: known.user, password: known.password };
+  throw refusal("--nats-users", {
+    found: `no user for ${name} in ${users.file}`,
+    expected: "users that rack nats-config has written for this scenario and --pack",
+  });
+}
+
 const ASK_MS = 5_000;
 
 /**
@@ -165,17 +176,12 @@ export async function existingBroker(
   rack: Omit<AccessRack, "run">,
 ): Promise<Broker> {
   if (users !== undefined) checkUsers(users.byName, accessOfLanes(rack));
-  const loginOf = (name: string) => {
-    if (users === undefined) return {};
-    const { user, password } = users.byName[name]!;
-    return { user, password };
-  };
   const { supervisor: name } = USERS;
-  const asked = { ...given, ...loginOf(name) };
+  const asked = addressFor({ address: given, ...(users && { users }) }, name);
   const urls = await serversOf(asked, { name, connectTimeoutMs: ASK_MS });
   const address = { ...given, url: urls.join(",") };
   return {
-    addressOf: (name) => ({ ...address, ...loginOf(name) }),
+    addressOf: (name) => addressFor({ address, ...(users && { users }) }, name),
     hosts: hostsOf(address.url),
     refused: () => [],
     connectTimeoutMs: PATIENCE_MS,

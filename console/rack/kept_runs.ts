@@ -1,14 +1,14 @@
 import { sleep } from "../../fabric/bus/wall_time.ts";
 import { readInto } from "../base/files.ts";
 import { oneOf, refusal } from "../../fabric/rack/plan/problem.ts";
-import { findRun } from "./live/racks.ts";
+import { RackError } from "../base/rack_error.ts";
+import { findRun, rackAt, refreshDevices } from "./live/racks.ts";
 import {
   bytesOf,
   isRemovable,
   listRuns,
   markRun,
   pruneRuns,
-  readSupervisor,
   removeRun,
   type RunRow,
   type RunState,
@@ -104,6 +104,8 @@ const LOOK_AGAIN_MS = 200;
 /** The lines of a run's logs, log by log. @throws Refusal where there are none. */
 export async function* logLines({ run, node, follow }: LogOptions): AsyncGenerator<LogLine> {
   const path = await runOf(run);
+  const refresh = () => refreshLogs(path);
+  await refresh();
   const all = findLogs(path, "");
   const chosen = all.filter(({ name }) =>
     node === undefined || name === node || name.endsWith(`/${node}`)
@@ -112,10 +114,6 @@ export async function* logLines({ run, node, follow }: LogOptions): AsyncGenerat
     const id = path.replace(/.*\//, "");
     const expected = "--run with a run as processes (not --pack all)";
     throw refusal("", { found: `${id} has no logs`, expected });
-  }
-  if (chosen.length === 0 && readSupervisor(path)?.pid === null) {
-    const found = `The log of ${node} is its container's`;
-    throw refusal("", { found, expected: `docker-compose logs ${node}` });
   }
   if (chosen.length === 0) {
     const known = [...new Set(all.map(({ name }) => name.split("/").at(-1)!))];
@@ -129,10 +127,20 @@ export async function* logLines({ run, node, follow }: LogOptions): AsyncGenerat
     }
     if (!follow) return;
     await sleep(LOOK_AGAIN_MS);
+    await refresh();
     for (const log of node === undefined ? findLogs(path, "") : []) {
       if (!chosen.some((known) => known.path === log.path)) chosen.push(log);
     }
   }
+}
+
+/** Logs of other machines: those that do not answer now are as they were. */
+async function refreshLogs(path: string): Promise<void> {
+  const rack = rackAt(path);
+  if (rack === undefined) return;
+  await refreshDevices(rack, (name) => name.startsWith("logs/")).catch((error) => {
+    if (!(error instanceof RackError)) throw error;
+  });
 }
 
 async function runOf(run: string | undefined): Promise<string> {

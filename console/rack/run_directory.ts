@@ -367,6 +367,18 @@ export function readEnd(path: string): EndFile | undefined {
   );
 }
 
+const UNCOLLECTED = "uncollected.txt";
+
+/** What the run has left on other machines, and this directory lacks. */
+export function writeUncollected(path: string, why: string): void {
+  writeWhole(`${path}/${UNCOLLECTED}`, why);
+}
+
+/** Undefined where nothing is missing. */
+export function readUncollected(path: string): string | undefined {
+  return textIfThere(`${path}/${UNCOLLECTED}`);
+}
+
 function isOwned(path: string): boolean {
   const owner = jsonIfThere<OwnerFile>(
     `${path}/owner.json`,

@@ -12,6 +12,7 @@ import type { ScenarioSource } from "../scenarios/scenario_source.ts";
 import type { RunReport } from "../reports/method_report.ts";
 import type { JudgedVariant } from "../reports/run_checks.ts";
 import { judge, summarise } from "../reports/summarise.ts";
+import { elsewhereIn } from "./elsewhere.ts";
 import type { ExistingNats } from "./existing_nats.ts";
 import { readFaultLines } from "./fault_lines.ts";
 import { keepInputs, onlyOne, prepare, type Prepared, type PrepareOptions } from "./prepare.ts";
@@ -26,6 +27,10 @@ import { type Outcome, type RunOptions, runSimulated } from "./run_variant.ts";
 export interface RunManner {
   /** To use instead of starting a nats-server. */
   readonly nats?: ExistingNats;
+  /** Devices that are started on other machines (`rack node`). */
+  readonly elsewhere?: readonly string[];
+  /** Of those, the ones that are not there yet, each time that ten seconds have passed. */
+  readonly onMissing?: (run: string, devices: readonly string[]) => void;
   /** A folder for frames, a file for the devices' timeline; true: in the run's directory. */
   readonly pcap?: string | true;
   readonly perfetto?: string | true;
@@ -79,6 +84,7 @@ export async function runScenario(
   const stops = options.inspect !== undefined;
   const prepared = await prepare(scenario, { ...options.prepare, ...faults, stops, signal });
   if (stops) checkInspected(prepared, scenario.path);
+  if (options.elsewhere !== undefined) checkElsewhere(prepared, scenario.path, options);
   const nodes = [...new Set(prepared.flatMap(({ plan }) => plan.nodes.map(({ name }) => name)))];
   const { faults: power = [], writebacks = [], holds = [], morePrograms = [] } = faults ?? {};
   const named = [
@@ -98,6 +104,19 @@ function checkInspected(prepared: readonly Prepared[], scenario: string): void {
   if (Object.keys(programs).length > 0) return;
   const found = `${scenario}, which runs no program of your own`;
   throw refusal("--inspect-brk", { found, expected: "a scenario with one: { program: ./my.ts }" });
+}
+
+/** Devices elsewhere are started for one run. */
+function checkElsewhere(
+  prepared: readonly Prepared[],
+  scenario: string,
+  { elsewhere = [], prepare: { packing } }: RunScenarioOptions,
+): void {
+  if (packing === "all") {
+    const found = "together with --pack all";
+    throw refusal("--elsewhere", { found, expected: "--pack node or machine" });
+  }
+  elsewhereIn(onlyOne(prepared, scenario), elsewhere);
 }
 
 function onOf({ on }: ProgramScenario): string {
@@ -136,7 +155,7 @@ async function runAll(
     packing,
     check: "wire",
     ...(pool && {
-      elsewhere: {
+      pool: {
         atOnce: Math.min(jobs, prepared.length),
         async run(place, { one, run }, lane) {
           const judged = await pool.run(lane, { one, run, claims, signal });
@@ -195,7 +214,7 @@ export interface RunVariantsOptions<Result> extends VariantRunOptions, Pick<RunO
   readonly captureLabel?: (label: string, files: CaptureFiles) => string;
   readonly onOutcome: (place: number, variant: Ended) => Promise<Result>;
   /** How others run variants where one process has a whole rack. */
-  readonly elsewhere?: {
+  readonly pool?: {
     readonly atOnce: number;
     /** @param lane does nothing else meanwhile; from 0 on. */
     readonly run: (place: number, rack: Rack, lane: number) => Promise<{
@@ -249,16 +268,16 @@ export async function runVariants<Result>(
     results[place] = result;
   };
   try {
-    const { nats, lanes, signal, elsewhere } = options;
+    const { nats, lanes, signal, pool } = options;
     if (packing !== "all") {
       await runSideBySide(racks, { id, path, nats, lanes, signal, onEnded });
-    } else if (elsewhere !== undefined) {
+    } else if (pool !== undefined) {
       const work = async (rack: Rack, place: number, lane: number) => {
-        const { result, reports } = await elsewhere.run(place, rack, lane);
+        const { result, reports } = await pool.run(place, rack, lane);
         logs.end(place, reports);
         results[place] = Promise.resolve(result);
       };
-      await Array.fromAsync(resultsInOrder(racks, { atOnce: elsewhere.atOnce, work }));
+      await Array.fromAsync(resultsInOrder(racks, { atOnce: pool.atOnce, work }));
     } else {
       for (const [place, { one, run }] of racks.entries()) {
         onEnded(place, await runSimulated(one, { ...run, signal }));
@@ -293,6 +312,7 @@ function racksOf(
   },
 ): Rack[] {
   const { check, trace = false, delayMsMax = 0, inspect, onProgress, onStall, onUp } = options;
+  const { elsewhere, onMissing } = options;
   const shares = prepared.map(() => 0);
   return prepared.map((one, i) => {
     const show = (share: number) => {
@@ -307,6 +327,8 @@ function racksOf(
       check,
       observe,
       inspect,
+      ...(elsewhere && elsewhereIn(one, elsewhere)),
+      ...(onMissing && { onMissing }),
       onProgress: (node, topic, value) => {
         logs.hear(i, [node, topic, value]);
         if (topic === "progress") show(shareOf(value));
@@ -322,13 +344,10 @@ function racksOf(
 
 function logsInOrder(
   prepared: readonly Prepared[],
-  { packing, onLog, elsewhere }: Pick<
-    RunVariantsOptions<unknown>,
-    "packing" | "onLog" | "elsewhere"
-  >,
+  { packing, onLog, pool }: Pick<RunVariantsOptions<unknown>, "packing" | "onLog" | "pool">,
 ) {
   // A rack in one process has its lines in order; one that runs alone passes them on at once.
-  const isOrdered = packing === "all", isAlone = isOrdered && elsewhere === undefined;
+  const isOrdered = packing === "all", isAlone = isOrdered && pool === undefined;
   const lines = prepared.map((): string[] => []);
   const logs = prepared.map((_, i) =>
     onLog && programLog({ isOrdered, say: isAlone ? onLog : (text) => lines[i]!.push(text) })

@@ -18,7 +18,10 @@ import { DEVICE_WRITES, settleStores } from "../../nodes/files.ts";
 import type { ReportSeen, RunRecord } from "../checks/run_record.ts";
 import { removeRecordings } from "../captures/capture_files.ts";
 import { eventsIn } from "../captures/captures.ts";
+import { RackError } from "../base/rack_error.ts";
+import { absentIn } from "./elsewhere.ts";
 import { inexactIn } from "./fault_lines.ts";
+import { collectDevices } from "./remote/collect.ts";
 import { askConfined } from "./own/confined.ts";
 import type { RunAnswer, RunJob, RunProgress } from "./own/run_main.ts";
 import { nativeIn } from "../../fabric/rack/plan/plan.ts";
@@ -78,6 +81,9 @@ export interface RunOptions {
   readonly observe?: ObservationScope | undefined;
   /** For checkers: audit records, with `wire` frames too. */
   readonly check?: "notes" | "wire" | undefined;
+  readonly elsewhere?: readonly string[] | undefined;
+  readonly livenessMs?: number | undefined;
+  readonly onMissing?: (run: string, devices: readonly string[]) => void;
   /** Every process waits up to this long before each span. */
   readonly delayMsMax?: number;
   /** In one process only; wall time. */
@@ -132,9 +138,15 @@ export async function runProcesses(
     signal?.throwIfAborted();
     await supervisor.start();
     options.onStart?.(supervisor);
-    const summary = await supervisor.finished;
+    const stopSaying = sayMissing(supervisor, options);
+    const summary = await supervisor.finished.finally(stopSaying);
     const finals = await supervisor.finals(options.mayLackFinal);
     const refused = [...await supervisor.refused(finals), ...broker.refused(run)];
+    await collectDevices(bus, { runFile, directory, signal }).catch((error) => {
+      if (!(error instanceof RackError)) throw error;
+      const ended = `${run} has come to its end, digest ${summary.digest}, and is not judged`;
+      throw new RackError(`${ended}:\n${error.message}`);
+    });
     const processes = supervisor.processes().length;
     await supervisor.down();
     shared?.forget(runFilePath);
@@ -168,10 +180,35 @@ export async function runProcesses(
 
 export function runFileOfProcesses(
   prepared: Prepared,
-  { run, directory, trace = false, delayMsMax = 0, observe, check }: RunOptions,
+  { run, directory, trace = false, delayMsMax = 0, observe, check, elsewhere, livenessMs = 0 }:
+    RunOptions,
 ): RunFile {
   const scope = widestOf([observe, check]);
-  return runFileOf(prepared, { run, directory, trace, delayMsMax, observe: scope });
+  const there = elsewhere && { elsewhere, livenessMs };
+  return runFileOf(prepared, { run, directory, trace, delayMsMax, observe: scope, ...there });
+}
+
+const MISSING_MS = 10_000, FIRST_MISSING_MS = 2_000;
+
+/** Tells of devices elsewhere that have not come, until they have; returns a function that ends it. */
+function sayMissing(
+  supervisor: Supervisor,
+  { run, elsewhere = [], onMissing }: Pick<RunOptions, "run" | "elsewhere" | "onMissing">,
+): () => void {
+  if (elsewhere.length === 0 || onMissing === undefined) return () => {};
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const look = async () => {
+    const status = await supervisor.status();
+    const missing = status && absentIn(status, elsewhere);
+    if (missing?.length === 0 || timer === undefined) return;
+    if (missing !== undefined) onMissing(run, missing);
+    timer = setTimeout(look, MISSING_MS);
+  };
+  timer = setTimeout(look, FIRST_MISSING_MS);
+  return () => {
+    clearTimeout(timer);
+    timer = undefined;
+  };
 }
 
 /**

@@ -8,12 +8,15 @@
  *     ended.json        why it ended, unless by SIGTERM
  */
 import { accessOfProcesses, USERS } from "../../fabric/bus/access.ts";
+import type { Bus } from "../../fabric/bus/bus.ts";
 import { EXIT } from "../../fabric/base/exit.ts";
 import { BUS_ENVIRONMENT, type RunFile } from "../../fabric/rack/assembly/run_file.ts";
 import { existingBroker, existingFrom } from "./existing_nats.ts";
 import { type Broker, connectSupervisor, type NatsServer, startNatsServer } from "./nats_server.ts";
 import { writeProcesses } from "./process_table.ts";
-import { reserveEnd, writeEnd, writeSupervisor } from "./run_directory.ts";
+import { writeUsers } from "./elsewhere.ts";
+import { collectDevices } from "./remote/collect.ts";
+import { reserveEnd, writeEnd, writeSupervisor, writeUncollected } from "./run_directory.ts";
 import { Supervisor, type SupervisorEvent } from "./supervisor.ts";
 import { explain } from "./failure.ts";
 import { stallText } from "./stall_text.ts";
@@ -55,6 +58,7 @@ async function main(runFilePath: string): Promise<void> {
   const broker: Broker = server ??
     await existingBroker(existingFrom((variable) => Deno.env.get(variable)), runFile);
   const address = broker.addressOf(USERS.supervisor);
+  if (runFile.elsewhere !== undefined) writeUsers(runFile, broker);
   try {
     const bus = await connectSupervisor(broker, { run, onError: log });
     supervisor = new Supervisor({
@@ -73,6 +77,7 @@ async function main(runFilePath: string): Promise<void> {
     log(`up, on ${address.url}`);
     const failed = supervisor.finished.then(() => ending.promise);
     await Promise.race([ending.promise, failed]);
+    if (runFile.elsewhere !== undefined) await collectAll(bus, { runFile, supervisor, log });
     await supervisor.down();
     await bus.close();
   } finally {
@@ -80,6 +85,24 @@ async function main(runFilePath: string): Promise<void> {
     await server?.stop();
     log("down");
   }
+}
+
+/** While no time passes: a file that is being written cannot be copied. */
+async function collectAll(
+  bus: Bus,
+  { runFile, supervisor, log }: {
+    readonly runFile: RunFile;
+    readonly supervisor: Supervisor;
+    readonly log: (message: unknown) => void;
+  },
+): Promise<void> {
+  const { directory } = runFile;
+  await supervisor.control.attempt("pause", {});
+  await collectDevices(bus, { runFile, directory }).catch((error) => {
+    const { message } = explain(error);
+    log(message);
+    writeUncollected(directory, message);
+  });
 }
 
 function eventText(event: SupervisorEvent, runFile: RunFile): string {

@@ -5,12 +5,14 @@
 import { reportFromBytes } from "../../fabric/rack/assembly/report_message.ts";
 import { orderFromBytes } from "../../fabric/clock/clock.ts";
 import { PATIENCE_MS } from "../../fabric/base/patience.ts";
-import { USERS } from "../../fabric/bus/access.ts";
+import { filesVerb, leaveVerb, USERS } from "../../fabric/bus/access.ts";
 import { type Bus, BusError, type Subscription } from "../../fabric/bus/bus.ts";
 import { decode, decodeSealed, encode } from "../../fabric/bus/codec.ts";
 import { sleep } from "../../fabric/bus/wall_time.ts";
 import { ANY, parseSubject, patternOf } from "../../fabric/bus/subjects.ts";
 import { EXIT } from "../../fabric/base/exit.ts";
+import { serveFiles } from "../../fabric/files/file_service.ts";
+import { filesIn } from "../../fabric/files/served_files.ts";
 import {
   busEnvironment,
   type FinalReply,
@@ -23,7 +25,7 @@ import type { Broker } from "./nats_server.ts";
 import { type Child, type ChildOptions, endChildren, startChild, statusText } from "./children.ts";
 import type { ProcessSet } from "./process_set.ts";
 import { nativeIn } from "../../fabric/rack/plan/plan.ts";
-import { deviceRights } from "./device_rights.ts";
+import { deviceRights, LEFT_BY_DEVICES } from "./device_rights.ts";
 import { type DeviceProcess, DeviceSlot } from "./device_slot.ts";
 import type { ProcessEntry } from "./process_table.ts";
 import { RackError } from "../base/rack_error.ts";
@@ -66,13 +68,16 @@ export class Supervisor {
   /** Aborted when the rack is taken down, which ends all waits for its answers. */
   readonly #down = new AbortController();
   #hasFinished = false;
+  #hasLeft = false;
   readonly #finished = Promise.withResolvers<Summary>();
 
   constructor(options: SupervisorOptions) {
     this.#options = options;
     this.control = new ControlClient(options.bus, options.runFile.run);
     this.#waker = new StoppedProcessGuard(options.processes?.mark ?? options.runFilePath);
-    this.#slots = options.runFile.partitions.map((partition) => this.#slotOf(partition));
+    const { partitions, elsewhere = [] } = options.runFile;
+    this.#slots = partitions.filter(({ name }) => !elsewhere.includes(name))
+      .map((partition) => this.#slotOf(partition));
     // A caller may never await `finished`.
     this.#finished.promise.catch(() => {});
   }
@@ -186,20 +191,22 @@ export class Supervisor {
     const took = new Set(
       why.filter(({ status }) => !WITHOUT_POWER.has(status)).map((row) => row.partition),
     );
+    const { partitions } = this.#options.runFile;
     await Promise.all(
-      this.#slots.filter(({ name }) => took.has(name)).map(async (slot) => {
-        const { name } = slot;
+      partitions.filter(({ name }) => took.has(name)).map(async ({ name }) => {
+        const slot = this.#slots.find((each) => each.name === name);
+        const isThere = () => slot === undefined || slot.child !== undefined;
         const deadline = performance.now() + PATIENCE_MS;
         let final: FinalReply | undefined;
-        while (final === undefined && slot.child !== undefined && performance.now() < deadline) {
+        while (final === undefined && isThere() && performance.now() < deadline) {
           final = await this.control.final(name, { forMs: FINAL_LOOK_MS, signal });
         }
         if (final !== undefined) finals.push(final);
-        else if (slot.child !== undefined || !mayLack(name)) missing.push(name);
+        else if (isThere() || !mayLack(name)) missing.push(name);
       }),
     );
     if (missing.length > 0) throw new RackError(noFinal(missing));
-    const order = this.#slots.map(({ name }) => name);
+    const order = partitions.map(({ name }) => name);
     return finals.toSorted((x, y) => order.indexOf(x.partition) - order.indexOf(y.partition));
   }
 
@@ -213,10 +220,22 @@ export class Supervisor {
     this.#down.abort(new RackError("The rack was taken down"));
     for (const subscription of this.#subscriptions) subscription.close();
     for (const slot of this.#slots) slot.close();
+    await this.#leaveElsewhere();
     const children = [...this.#slots.map(({ child }) => child), this.#timekeeper];
     await endChildren(children.filter((child) => child !== undefined), GRACE_MS);
     await this.#waker.close();
     this.#finished.reject(this.#down.signal.reason);
+  }
+
+  /** Parents on other machines end their processes; one that is gone has none. */
+  #leaveElsewhere(): Promise<unknown> {
+    const { bus, runFile: { elsewhere = [] } } = this.#options;
+    // Each takes the order once; the bus may be gone, too.
+    if (this.#hasLeft || !bus.connected) return Promise.resolve();
+    this.#hasLeft = true;
+    return Promise.all(
+      elsewhere.map((name) => this.control.attempt(leaveVerb(name), {}, { timeoutMs: GRACE_MS })),
+    );
   }
 
   #child(name: string): Child | undefined {
@@ -312,7 +331,7 @@ export class Supervisor {
   }
 
   #subscribe(): void {
-    const { bus, runFile: { run }, onReport, onEvent } = this.#options;
+    const { bus, runFile: { run, directory }, onReport, onEvent } = this.#options;
     this.#subscriptions.push(
       bus.subscribe(patternOf({ kind: "clock.order", run, partition: ANY }), (payload) => {
         const order = orderFromBytes(payload);
@@ -330,6 +349,17 @@ export class Supervisor {
         const { node, token } = Object(decode(payload)) as { node?: unknown; token?: unknown };
         if (typeof node !== "string" || typeof token !== "string") return;
         reply?.(encode(this.#slot(node)?.cut(token) ?? { refusal: `there is no device ${node}` }));
+      }),
+      bus.subscribe(patternOf({ kind: "control", run, verb: "process" }), (payload, _, reply) => {
+        const { node } = Object(decode(payload)) as { node?: unknown };
+        const slot = typeof node === "string" ? this.#slot(node) : undefined;
+        const known = slot && { instance: slot.instance, pid: slot.child?.pid ?? null };
+        reply?.(encode(known ?? { refusal: `there is no device ${node}` }));
+      }),
+      serveFiles(bus, {
+        run,
+        verb: filesVerb(USERS.supervisor),
+        files: () => filesIn(directory, LEFT_BY_DEVICES),
       }),
       bus.subscribe(patternOf({ kind: "control", run, verb: "finished" }), (payload) => {
         const summary = decodeSealed(payload);

@@ -12,7 +12,7 @@ import {
 import { documentText } from "../../fabric/trace/trace_figures.ts";
 import { ifThere, isThere, jsonIn, textIfThere } from "../base/files.ts";
 import type { ScenarioSource } from "../scenarios/scenario_source.ts";
-import { findRun } from "./live/racks.ts";
+import { findRun, rackAt, refreshDevices } from "./live/racks.ts";
 import { lacksInput, onlyOne, prepare, type PrepareOptions } from "./prepare.ts";
 import { programLog } from "./program_log.ts";
 import { readRunFile } from "./run_directory.ts";
@@ -69,7 +69,8 @@ export interface VariantChoice {
 
 /** The recorded steps of a run. @throws Refusal where there are none. */
 export async function traceOfRun(run: string, choice: VariantChoice): Promise<Trace> {
-  const { id, path } = await findRun(run);
+  const { id, path } = await findRun(run), rack = rackAt(path);
+  if (rack !== undefined) await refreshDevices(rack, (name) => name.startsWith("trace/"));
   const directory = variantOf({ id, path }, choice);
   const file = readRunFile(directory), lines = tracedIn(directory);
   if (file === undefined || lines.length === 0) {

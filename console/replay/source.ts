@@ -14,7 +14,7 @@ import { ifThere, isThere, linesIfThere, textIfThere } from "../base/files.ts";
 import { livesOf } from "../checks/lives.ts";
 import { faultsIn, inexactIn, recordedIn, type ReplayedFaults } from "../rack/fault_lines.ts";
 import { INPUT_BYTES_MAX } from "../rack/prepare.ts";
-import { findRun, linkedTo, type RackUp } from "../rack/live/racks.ts";
+import { findRun, linkedTo, type RackUp, refreshRecord } from "../rack/live/racks.ts";
 import { variantFolder } from "../reports/run_summary.ts";
 import { readClockEnd, readRunFile, readSupervisor } from "../rack/run_directory.ts";
 import { type Checkpoint, readCheckpoint } from "./checkpoints.ts";
@@ -73,6 +73,7 @@ export async function openSource(target: ReplayTarget, read: OrdersRead): Promis
   }
   const supervisor = readSupervisor(path);
   const rack = supervisor && { id, directory, file: runFile, supervisor };
+  if (rack !== undefined) await refreshRecord(rack);
   const end = rack === undefined ? readClockEnd(directory) : await endNow(rack);
   const inexact = inexactIn(directory);
   if (inexact.length > 0) {
@@ -144,13 +145,16 @@ const RECORDS = ["faults.jsonl", "orders.jsonl"];
 const END_TRIES = 20;
 
 async function endNow(rack: RackUp): Promise<ClockEnd> {
-  const sizes = () =>
-    RECORDS.map((name) => ifThere(() => Deno.statSync(`${rack.directory}/${name}`).size)).join();
+  const sizes = async () => {
+    await refreshRecord(rack);
+    return RECORDS.map((name) => ifThere(() => Deno.statSync(`${rack.directory}/${name}`).size))
+      .join();
+  };
   return await linkedTo(rack, async ({ control }) => {
     for (let tries = 1;; tries++) {
-      const before = sizes();
+      const before = await sizes();
       const end = await control.demand<ClockEnd>("end", {});
-      if (sizes() === before || tries === END_TRIES) return end;
+      if (await sizes() === before || tries === END_TRIES) return end;
     }
   });
 }

@@ -16,7 +16,10 @@ import { refusal } from "../../fabric/rack/plan/problem.ts";
 
 export interface StartOptions extends ListenOptions {
   readonly page: Page;
+  /** It takes this one down at its end. */
   readonly rack?: string;
+  /** The page begins with this one; default: with `rack`. */
+  readonly shown?: string;
   /** An operator's, besides the keys that the console gives out. */
   readonly fixedKey?: string;
   /** Jobs may run native programs. */
@@ -39,7 +42,7 @@ export interface Started extends Place {
 
 /** @throws Refusal where the options leave a door open, or the address is taken. */
 export async function startConsole(options: StartOptions): Promise<Started> {
-  const { page, rack, fixedKey, allowNative = false, onError } = options;
+  const { page, rack, shown = rack, fixedKey, allowNative = false, onError } = options;
   if (fixedKey !== undefined && fixedKey.length < FIXED_KEY_LETTERS) {
     const found = `a key of ${fixedKey.length} letters`;
     throw refusal("RACKMESH_CONSOLE_KEY", {
@@ -67,7 +70,7 @@ export async function startConsole(options: StartOptions): Promise<Started> {
       replays,
       page,
       version,
-      rack: rack ?? null,
+      rack: shown ?? null,
       wallMs,
       ...(onError !== undefined && { onError }),
     }));

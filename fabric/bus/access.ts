@@ -30,7 +30,7 @@ export const CLOCK_VERBS = [
 ] as const;
 export type ClockVerb = typeof CLOCK_VERBS[number];
 
-const SUPERVISOR_VERBS = ["boot", "kill"] as const;
+const SUPERVISOR_VERBS = ["boot", "kill", "process"] as const;
 
 const NEWS = ["finished", "stalled", "power"] as const;
 
@@ -39,8 +39,17 @@ const CLOCK_QUERIES: readonly ClockVerb[] = ["status", "faults"];
 /** Tells all partitions that steps are read (`runner/step_feed.ts`); without an answer. */
 export const STEPS_VERB = "steps";
 
+/**
+ * The name, in place of a run's, under which timekeepers tell of the runs that they keep
+ * (`clock/census.ts`).
+ */
+export const ALL_RUNS = "_";
+
+export const CENSUS = { who: "racks", here: "rack" } as const;
+
 const FINAL = "final-", INSPECT = "inspect-";
 const KILL = "kill-", BOOT = "boot-", PROCESS = "process-", DEATH = "death-", LANE = "lane-";
+const LEAVE = "leave-", PLAN = "plan-", FILES = "files-";
 
 /** Answered by that partition. */
 export function finalVerb(partition: string): string {
@@ -51,31 +60,46 @@ export function inspectVerb(partition: string): string {
   return `${INSPECT}${partition}`;
 }
 
-/** In containers: answered by the parent of the partition's process. */
+/** Answered by the parent of the partition's process, where no supervisor has it. */
 export function killVerb(partition: string): string {
   return `${KILL}${partition}`;
 }
 
-/** In containers. */
+/** Answered as {@link killVerb}. */
 export function bootVerb(partition: string): string {
   return `${BOOT}${partition}`;
 }
 
-/** In containers. */
+/** Answered as {@link killVerb}. */
 export function processVerb(partition: string): string {
   return `${PROCESS}${partition}`;
 }
 
-/** In containers: published by the parent of the partition's process. */
+/** Published by the parent of the partition's process, where no supervisor has it. */
 export function deathVerb(partition: string): string {
   return `${DEATH}${partition}`;
+}
+
+/** Answered as {@link killVerb}: the rack is taken down. */
+export function leaveVerb(partition: string): string {
+  return `${LEAVE}${partition}`;
+}
+
+/** Asked by that user, answered by the timekeeper: what the user's processes start from. */
+export function planVerb(user: string): string {
+  return `${PLAN}${user}`;
+}
+
+/** Answered by that user: what the run has left on its machine. */
+export function filesVerb(user: string): string {
+  return `${FILES}${user}`;
 }
 
 export function laneVerb(user: string): string {
   return `${LANE}${user}`;
 }
 
-const ANSWERED_BY_USER = [FINAL, INSPECT, KILL, BOOT, PROCESS, LANE];
+const ANSWERED_BY_USER = [FINAL, INSPECT, KILL, BOOT, PROCESS, LEAVE, FILES, LANE];
 
 export function answererOf(verb: string): string {
   const start = ANSWERED_BY_USER.find((each) => verb.startsWith(each));
@@ -98,10 +122,17 @@ export interface AccessRack {
 export function accessOfProcesses(rack: AccessRack): Map<string, Access> {
   const { run } = rack;
   const verbs = [...CLOCK_VERBS, ...SUPERVISOR_VERBS, ...finalsOf(rack), ...inspectsOf(rack)];
-  const all = controlOf(run, [...verbs, STEPS_VERB]);
+  const parents = rack.partitions.flatMap(({ name }) => [
+    killVerb(name),
+    bootVerb(name),
+    processVerb(name),
+    leaveVerb(name),
+  ]);
+  const files = [planVerb(USERS.supervisor), ...filesOf(rack), filesVerb(USERS.supervisor)];
+  const all = controlOf(run, [...verbs, ...parents, ...files, STEPS_VERB]);
   const supervisor = {
-    publish: [...all, answersBy(run, USERS.supervisor)],
-    subscribe: [patternOfRun(run)],
+    publish: [...all, CENSUS_QUESTION, answersBy(run, USERS.supervisor)],
+    subscribe: [patternOfRun(run), CENSUS_ANSWER],
   };
   return new Map([
     ...accessOfRack(rack),
@@ -124,50 +155,30 @@ export function accessOfLanes(rack: Omit<AccessRack, "run">): Map<string, Access
   return access;
 }
 
-/**
- * Only its parent in the same container starts and ends a process: it has the partition's
- * credential and hears only its own process's orders.
- */
+/** Only its parent in the same container starts and ends a process. */
 export function accessOfContainers(rack: AccessRack): Map<string, Access> {
   const { run } = rack;
   const names = rack.partitions.map(({ name }) => name);
+  const files = filesOf(rack);
   const report = {
-    publish: controlOf(run, ["status", ...finalsOf(rack)]),
+    publish: controlOf(run, ["status", ...finalsOf(rack), planVerb(USERS.report), ...files]),
     subscribe: [patternOf({ kind: "report", run, node: ANY }), answersTo(run, USERS.report)],
   };
   const viewer = accessOfViewer(rack), processes = controlOf(run, names.map(processVerb));
   // The console starts and ends no process itself, and reports no death.
   const orders = [...CLOCK_VERBS.filter((verb) => verb !== "death"), ...names.map(killVerb)];
+  const asks = [...orders, ...names.map(bootVerb), planVerb(USERS.supervisor), ...files];
   const supervisor = {
-    publish: [
-      ...viewer.publish,
-      ...processes,
-      ...controlOf(run, [...orders, ...names.map(bootVerb)]),
-    ],
-    subscribe: [...viewer.subscribe, answersTo(run, USERS.supervisor)]
+    publish: [...viewer.publish, ...processes, ...controlOf(run, asks), CENSUS_QUESTION],
+    subscribe: [...viewer.subscribe, answersTo(run, USERS.supervisor), CENSUS_ANSWER]
       .filter((pattern) => pattern !== answersTo(run, USERS.viewer)),
   };
-  const access = new Map([
+  return new Map([
     ...accessOfRack(rack),
     [USERS.report, report],
     [USERS.supervisor, supervisor],
     [USERS.viewer, { ...viewer, publish: [...viewer.publish, ...processes] }],
   ]);
-  const more = (user: string, { publish, subscribe }: Access) => {
-    const { publish: said, subscribe: heard } = access.get(user)!;
-    access.set(user, { publish: [...said, ...publish], subscribe: [...heard, ...subscribe] });
-  };
-  more(USERS.timekeeper, { publish: [], subscribe: controlOf(run, names.map(deathVerb)) });
-  for (const name of names) {
-    more(name, {
-      publish: controlOf(run, [deathVerb(name)]),
-      subscribe: [
-        ...controlOf(run, [killVerb(name), bootVerb(name), processVerb(name)]),
-        answersTo(run, name),
-      ],
-    });
-  }
-  return access;
 }
 
 function accessOfViewer(rack: AccessRack): Access {
@@ -188,7 +199,7 @@ function accessOfViewer(rack: AccessRack): Access {
 function accessOfRack(rack: AccessRack): [string, Access][] {
   const neighbours = neighboursOf(rack.plan, rack.partitions);
   return [
-    [USERS.timekeeper, accessOfTimekeeper(rack.run)],
+    [USERS.timekeeper, accessOfTimekeeper(rack)],
     ...rack.partitions.map(({ name, nodes }): [string, Access] => {
       const peers = [...neighbours.get(name)!];
       return [name, accessOfPartition(rack.run, { name, nodes, peers })];
@@ -196,21 +207,25 @@ function accessOfRack(rack: AccessRack): [string, Access][] {
   ];
 }
 
-function accessOfTimekeeper(run: string): Access {
-  const partition = ANY;
+function accessOfTimekeeper({ run, partitions }: AccessRack): Access {
+  const partition = ANY, names = partitions.map(({ name }) => name);
+  const askers = [...names, USERS.supervisor, USERS.report];
   return {
     publish: [
       patternOf({ kind: "clock.grant", run, partition }),
       patternOf({ kind: "clock.order", run, partition }),
       patternOf({ kind: "clock.ask", run }),
       ...controlOf(run, NEWS),
+      CENSUS_ANSWER,
       answersBy(run, USERS.timekeeper),
     ],
     subscribe: [
       patternOf({ kind: "clock.join", run, partition }),
       patternOf({ kind: "clock.alive", run, partition }),
       patternOf({ kind: "clock.report", run, partition }),
-      ...controlOf(run, CLOCK_VERBS),
+      ...controlOf(run, [...CLOCK_VERBS, ...names.map(deathVerb), ...askers.map(planVerb)]),
+      ...controlOf(run, [filesVerb(USERS.timekeeper)]),
+      CENSUS_QUESTION,
     ],
   };
 }
@@ -233,6 +248,9 @@ function accessOfPartition(
       patternOf({ kind: "clock.report", run, partition }),
       ...nodes.map((node) => patternOf({ kind: "report", run, node })),
       ...nodes.map((node) => patternOf({ kind: "trace", run, node })),
+      // Of its parent, which has the same credential.
+      ...controlOf(run, [deathVerb(name), planVerb(name), processVerb(name)]),
+      CENSUS_QUESTION,
       answersBy(run, name),
     ],
     subscribe: [
@@ -242,8 +260,19 @@ function accessOfPartition(
       patternOf({ kind: "clock.order", run, partition }),
       patternOf({ kind: "clock.ask", run }),
       ...controlOf(run, [finalVerb(name), inspectVerb(name), STEPS_VERB]),
+      ...controlOf(run, [killVerb(name), bootVerb(name), processVerb(name), leaveVerb(name)]),
+      ...controlOf(run, [filesVerb(name)]),
+      CENSUS_ANSWER,
+      answersTo(run, name),
     ],
   };
+}
+
+const CENSUS_QUESTION = patternOf({ kind: "control", run: ALL_RUNS, verb: CENSUS.who });
+const CENSUS_ANSWER = patternOf({ kind: "control", run: ALL_RUNS, verb: CENSUS.here });
+
+function filesOf({ partitions }: AccessRack): string[] {
+  return [USERS.timekeeper, ...partitions.map(({ name }) => name)].map(filesVerb);
 }
 
 function finalsOf({ partitions }: AccessRack): string[] {

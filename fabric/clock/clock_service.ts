@@ -8,7 +8,7 @@ import { decode, encode, encodeSealed } from "../bus/codec.ts";
 import { CLOCK_VERBS, type ClockVerb, deathVerb, USERS } from "../bus/access.ts";
 import { Refusals, type RefusedMessages } from "../bus/refusals.ts";
 import { ANY, patternOf, subjectOf } from "../bus/subjects.ts";
-import { isLinkFaultRequest } from "../rack/plan/link_plan.ts";
+import { isLinkFaultRequest, type LinkFaultPlan } from "../rack/plan/link_plan.ts";
 import type { FaultPlan, ProgramPlan } from "../rack/plan/plan.ts";
 import { SHUTDOWN } from "../rack/plan/vocabulary.ts";
 import {
@@ -108,6 +108,7 @@ export class ClockService {
   readonly #orders = new Map<string, Order>();
   readonly #silence: Silence;
   readonly #recorded: RecordedFault[];
+  readonly #links: LinkFaultPlan[];
   readonly #refusals = new Refusals();
   readonly #refusedThere = new Map<string, readonly RefusedMessages[]>();
   #lastProgressMs: number;
@@ -123,6 +124,7 @@ export class ClockService {
   constructor(options: ClockServiceOptions) {
     this.#options = options;
     this.#recorded = options.recorded.filter((line) => line.action !== "link");
+    this.#links = options.recorded.flatMap((line) => line.action === "link" ? line.fault : []);
     this.#lastProgressMs = options.wallMs();
     this.#lastTickMs = this.#onTheWayMs = this.#lastProgressMs;
     options.bus.onStatus(() => this.#lastTickMs = 0);
@@ -208,7 +210,8 @@ export class ClockService {
       start: (partition, at) => this.#order(["start", partition, at, ""]),
       record: (fault) => {
         onRecord?.(fault);
-        if (fault.action !== "link") this.#tellOfPower(fault);
+        if (fault.action === "link") this.#links.push(fault.fault);
+        else this.#tellOfPower(fault);
       },
       planned: (fault) => onPlanned?.(fault),
       accepted: (order, before) => onAccepted?.(order, before) ?? true,
@@ -452,12 +455,14 @@ export class ClockService {
     return { ok: true };
   }
 
-  /** `{ from }`: the recorded ones from this number on. */
-  #faults({ from }: Request): unknown {
+  /** `{ from, links? }`: power failures from this number on; with `links`, all ordered to cables. */
+  #faults({ from, links }: Request): unknown {
     if (!Number.isSafeInteger(from) || (from as number) < 0) return undefined;
     const faults = this.#recorded.slice(from as number)
       .map(({ at, action, partition, nodes }) => ({ at, action, partition, nodes }));
-    return { ok: true, count: this.#recorded.length, faults, powered: this.timekeeper.powered };
+    const { powered } = this.timekeeper;
+    const cables = links === true && { links: this.#links };
+    return { ok: true, count: this.#recorded.length, faults, powered, ...cables };
   }
 
   /** `{ token, fault }`: the sender repeats it with the token until it is answered. */

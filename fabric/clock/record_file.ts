@@ -1,6 +1,18 @@
 /** The timekeeper's records, a line of JSON each, written whole or not at all. */
 import { RecordError } from "./record.ts";
 
+/** What a timekeeper leaves in the run's directory (`timekeeper_main.ts`). */
+export const RECORD_FILES: readonly string[] = [
+  "clock.json",
+  "faults.jsonl",
+  "inexact.jsonl",
+  "orders",
+  "orders.jsonl",
+  "orders.settled",
+  "planned.jsonl",
+  "timekeeper.term",
+];
+
 export function readIfThere(path: string, from = 0): string {
   try {
     using file = Deno.openSync(path);

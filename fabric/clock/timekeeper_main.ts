@@ -5,8 +5,11 @@
  * cable orders (`faults.jsonl`), ordered programs (`orders.jsonl`, `orders/`), and at its end the
  * state that a replay has to equal (`clock.json`).
  */
-import { USERS } from "../bus/access.ts";
-import type { Bus } from "../bus/bus.ts";
+import { filesVerb, planVerb, USERS } from "../bus/access.ts";
+import type { Bus, Subscription } from "../bus/bus.ts";
+import { serveFiles } from "../files/file_service.ts";
+import { filesIn, filesOfPlan } from "../files/served_files.ts";
+import { answerCensus } from "./census.ts";
 import { answerLanes, type Lane, type LanesFile } from "../lanes.ts";
 import { exitWith, runOnBus } from "../process.ts";
 import { EXIT } from "../base/exit.ts";
@@ -24,7 +27,15 @@ import {
   type Recorded,
   type RecordedOrder,
 } from "./record.ts";
-import { append, appendLine, appendText, readIfThere, readLines, recorded } from "./record_file.ts";
+import {
+  append,
+  appendLine,
+  appendText,
+  readIfThere,
+  readLines,
+  RECORD_FILES,
+  recorded,
+} from "./record_file.ts";
 
 async function main(runFilePath: string, lanesPath: string | undefined): Promise<void> {
   const set = lanesPath === undefined ? undefined : readJson<LanesFile>(lanesPath);
@@ -87,7 +98,27 @@ function startClock(
     onSilence: (text) => print(text),
     onStall: (why) => print(stallText(why)),
   });
-  return { close: () => service.stop() };
+  const serving = serve(file, bus);
+  return {
+    close() {
+      for (const each of serving) each.close();
+      service.stop();
+    },
+  };
+}
+
+/** The plan to those that start from it, and the record. */
+function serve(file: RunFile, bus: Bus): Subscription[] {
+  const { run, directory, partitions, plan, elsewhere = [] } = file;
+  const users = [...partitions.map(({ name }) => name), USERS.supervisor, USERS.report];
+  const record = filesIn(directory, RECORD_FILES), planFiles = filesOfPlan(file);
+  return [
+    ...users.map((user) =>
+      serveFiles(bus, { run, verb: planVerb(user), files: () => planFiles(user) })
+    ),
+    serveFiles(bus, { run, verb: filesVerb(USERS.timekeeper), files: () => record }),
+    answerCensus(bus, { run, scenario: plan.scenario, partitions: partitions.length, elsewhere }),
+  ];
 }
 
 /** Against a full disk, in a rack that is up for weeks. */

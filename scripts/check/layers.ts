@@ -36,6 +36,8 @@ const DEVICES = "nodes/(?:host|rnic|switch)/";
 const PACKAGES: Readonly<Record<string, readonly string[]>> = {
   "fabric/": [],
   "fabric/bus/": ["cbor-x", "@nats-io/nats-core", "zod"],
+  // SHA-256 of a file in parts.
+  "fabric/files/": ["node:crypto"],
   "fabric/rack/scenario/": ["zod", "js-yaml"],
   // Of zod only types: `console/ui/bundle_test.ts` holds the size of the page.
   "console/ui/": ["preact", "@preact/signals", "yaml", "zod", "esbuild", "node:module"],

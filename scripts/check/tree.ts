@@ -2,11 +2,12 @@ import { ROOT } from "../../console/base/paths.ts";
 
 /**
  * They may use the outside world (clock, randomness, files, network, processes): entry points and
- * the files they share, the runner, the timekeeper's service, the bus, the SCM file store.
+ * the files they share, the runner, the timekeeper's service, the bus, the SCM file store, files that
+ * are served over the bus.
  */
 const WORLD_FILES: readonly RegExp[] = [
   /^fabric\/bus\/(nats_bus|nats_transport|wall_time)\.ts$/,
-  /^fabric\/(runner\/runner|process|lanes)\.ts$/,
+  /^fabric\/(runner\/runner|process|lanes|files\/served_files)\.ts$/,
   /^fabric\/(.+\/)?main\.ts$/,
   /^fabric\/clock\/(clock_service|record_file|timekeeper_main)\.ts$/,
   /^nodes\/(.+\/)?main\.ts$/,

@@ -8,7 +8,9 @@ import { readScenario } from "../../console/scenarios/scenario_source.ts";
 import { checkListen } from "../../console/server/listen.ts";
 import { makePage } from "../../console/server/page.ts";
 import { startConsole, type Started } from "../../console/server/start.ts";
+import { attachTo } from "./attach.ts";
 import { onInterrupt } from "./interrupt.ts";
+import { addNatsOptions, type NatsCredentialFlags } from "./nats_options.ts";
 import {
   addPackOption,
   addVariantOptions,
@@ -20,7 +22,7 @@ import {
 } from "./options.ts";
 import { print, Progress, say } from "./output.ts";
 
-interface ConsoleFlags extends VariantFlags {
+interface ConsoleFlags extends VariantFlags, NatsCredentialFlags {
   readonly pack: string;
   readonly port: string;
   readonly listen: string;
@@ -30,11 +32,13 @@ interface ConsoleFlags extends VariantFlags {
   readonly host?: readonly string[];
   readonly viewer?: boolean;
   readonly allowNative?: boolean;
+  readonly attach?: string;
+  readonly run?: string;
   readonly json?: boolean;
 }
 
 export function addConsole(program: Command): void {
-  const command = addVariantOptions(program.command("console [scenario]"));
+  const command = addNatsOptions(addVariantOptions(program.command("console [scenario]")));
   addPackOption(command, { words: PROCESS_PACKINGS, normal: "node" })
     .description("a web page that shows racks and gives them orders; brings the scenario up first")
     .option("--port <n>", "0: any free one", "0")
@@ -48,6 +52,8 @@ export function addConsole(program: Command): void {
       "--allow-native",
       "let jobs start native programs, which have your rights; kept runs are looked at without",
     )
+    .option("--attach <urls>", "show a rack that runs elsewhere, as rack attach finds it")
+    .option("--run <id>", "with --attach: which run there")
     .option("--json", "one JSON document on stdout")
     .addHelpText(
       "after",
@@ -78,6 +84,10 @@ async function console(scenario: string | undefined, flags: ConsoleFlags): Promi
   };
   checkListen(place);
   const prepare = prepareOptions(flags, wordOf("--pack", flags.pack, PROCESS_PACKINGS));
+  if (flags.attach !== undefined && scenario !== undefined) {
+    throw refusal("--attach", { found: "together with a scenario", expected: "one of them" });
+  }
+  const attached = flags.attach === undefined ? undefined : await attachTo(flags.attach, flags);
   const signal = onInterrupt("ending the console");
   const page = await makePage();
   let rack: string | undefined;
@@ -97,14 +107,18 @@ async function console(scenario: string | undefined, flags: ConsoleFlags): Promi
   const started = await startConsole({
     ...place,
     page,
-    ...given({ rack, fixedKey, allowNative }),
+    ...given({ rack, shown: attached?.runFile.run, fixedKey, allowNative }),
     onError: (error) => say(error instanceof Error ? error.stack ?? error.message : String(error)),
   }).catch(async (error) => {
     if (rack !== undefined) await takeRacksDown({ run: rack });
     throw error;
   });
   try {
-    await tell(started, { rack, viewer: viewer === true, json: quiet });
+    await tell(started, {
+      rack: rack ?? attached?.runFile.run,
+      viewer: viewer === true,
+      json: quiet,
+    });
     await aborted(signal);
   } finally {
     const { down, left } = await started.end();

@@ -11,7 +11,7 @@ interface DownFlags extends LiveFlags {
 
 export function addDown(program: Command): void {
   addLiveOptions(program.command("down"))
-    .description("end every process of a rack; what is in its SCM files stays")
+    .description("end every process of a rack, or detach it; what is in its SCM files stays")
     .option("--all", "every rack that is up")
     .addHelpText("after", "\nExample:\n  rack down")
     .action(down);
@@ -22,13 +22,17 @@ async function down({ run, all, json }: DownFlags): Promise<void> {
     say(`left up, as they are another user's: ${ids.join(", ")}`);
   const ended = await takeRacksDown({ ...given({ run, all }), onForeign });
   if (json) print(JSON.stringify(ended));
-  for (const { run, processes, captures } of json ? [] : ended) {
-    print(`${run} is down: ${processes} processes ended`);
+  for (const { run, processes, captures, detached } of json ? [] : ended) {
+    print(
+      detached === true
+        ? `${run} is detached: it goes on where it runs`
+        : `${run} is down: ${processes} processes ended`,
+    );
     for (const path of captures) print(`capture ${path}`);
   }
   for (const { run, problem } of ended) {
     if (problem === undefined) continue;
-    say(`${run} has no captures: ${problem}`);
+    say(`${run} is ${problem}`);
     Deno.exitCode = EXIT.unclear;
   }
 }

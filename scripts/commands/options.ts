@@ -24,6 +24,7 @@ import { NO_CHECK } from "../../console/base/no_check.ts";
 import type { CheckedTypes } from "../../console/rack/own/types/check_types.ts";
 import type { PrepareOptions } from "../../console/rack/prepare.ts";
 import { readScenario, type ScenarioSource } from "../../console/scenarios/scenario_source.ts";
+import { addNatsOptions } from "./nats_options.ts";
 import { say } from "./output.ts";
 
 export interface LiveFlags {
@@ -155,11 +156,8 @@ export interface WorldFlags extends NatsFlags {
 
 /** What a run has of the world: the server that carries it, and the captures that it leaves. */
 export function addCaptureOptions(command: Command, written = ""): Command {
-  return command
-    .option("--nats <urls>", "use this nats-server, or a cluster's, instead of starting one")
-    .option("--nats-users <file>", "its users of this rack, as rack nats-config writes them")
-    .option("--nats-creds <file>", "a credentials file of NATS (JWT and key)")
-    .option("--nats-ca <file>", "certificates in PEM that sign those of --nats")
+  const urls = "use this nats-server, or a cluster's, instead of starting one";
+  return addNatsOptions(command.option("--nats <urls>", urls))
     .option(
       "--pcap <dir>",
       `leave every frame at every port in this folder, for Wireshark${written}`,
@@ -266,6 +264,30 @@ export function timeOf(
 export function given<T extends object>(options: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
   const entries = Object.entries(options).filter(([, value]) => value !== undefined);
   return Object.fromEntries(entries) as { [K in keyof T]?: Exclude<T[K], undefined> };
+}
+
+export interface ElsewhereFlags {
+  readonly elsewhere?: string;
+}
+
+export function addElsewhereOption(command: Command): Command {
+  const about = "devices that rack node starts on other machines, separated by commas";
+  return command.option("--elsewhere <devices>", about);
+}
+
+/** For those that have not come yet, it says what to type there. */
+export function elsewhereOf({ elsewhere, nats, json }: ElsewhereFlags & WorldFlags & {
+  readonly json?: boolean;
+}) {
+  if (elsewhere === undefined) return {};
+  const place = nats?.replaceAll(/[^,/]*@/g, "");
+  const onMissing = (run: string, devices: readonly string[]) => {
+    if (json === true || devices.length === 0) return;
+    const command = `rack node ${place ?? run} ${devices.join(" ")}`;
+    const which = place === undefined ? "" : ` --run ${run}`;
+    say(`${run} waits for ${devices.join(", ")}: ${command}${which}`);
+  };
+  return { elsewhere: elsewhere.split(",").map((name) => name.trim()), onMissing };
 }
 
 export interface CheckFlags {

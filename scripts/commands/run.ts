@@ -18,12 +18,15 @@ import { JunitFile, type JunitFlags } from "../../console/reports/junit/file.ts"
 import {
   addAtOnceOptions,
   addCheckOption,
+  addElsewhereOption,
   addJunitOption,
   addRackOptions,
   type AtOnceFlags,
   atOnceOf,
   checkedScenario,
   type CheckFlags,
+  type ElsewhereFlags,
+  elsewhereOf,
   given,
   mannerOf,
   type RackFlags,
@@ -31,7 +34,7 @@ import {
 } from "./options.ts";
 import { print, Progress, say } from "./output.ts";
 
-interface RunFlags extends RackFlags, CheckFlags, JunitFlags, AtOnceFlags {
+interface RunFlags extends RackFlags, CheckFlags, JunitFlags, AtOnceFlags, ElsewhereFlags {
   readonly delay?: string;
   readonly faults?: string;
   readonly claims?: boolean;
@@ -41,7 +44,7 @@ interface RunFlags extends RackFlags, CheckFlags, JunitFlags, AtOnceFlags {
 
 export function addRun(program: Command): void {
   const run = addRackOptions(program.command("run <scenario>"));
-  addJunitOption(addCheckOption(addAtOnceOptions(run, "variants")))
+  addJunitOption(addElsewhereOption(addCheckOption(addAtOnceOptions(run, "variants"))))
     .description("bring the rack up, run the scenario to its end, report, take it down")
     .option("--delay <ms>", "let every process wait up to so long before each span (for tests)")
     .option("--faults <file>", "replay what a run's faults.jsonl recorded of power and cables")
@@ -72,6 +75,7 @@ async function runIt(path: string, flags: RunFlags): Promise<void> {
     ...manner,
     prepare: { ...manner.prepare, native: { kind: "run", onNotice: quiet ? () => {} : say } },
     ...given({ faultsFile, claims, inspect }),
+    ...elsewhereOf(flags),
     ...atOnce,
     delayMsMax: whole("--delay", flags.delay ?? "0", { least: 0, most: 1_000 }),
     signal: onInterrupt(flags.pack === "all" ? "ending the run" : "taking the rack down"),

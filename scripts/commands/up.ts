@@ -6,20 +6,24 @@ import { readProcesses } from "../../console/rack/process_table.ts";
 import { onInterrupt } from "./interrupt.ts";
 import {
   addCheckOption,
+  addElsewhereOption,
   addRackOptions,
   checkedScenario,
   type CheckFlags,
+  type ElsewhereFlags,
+  elsewhereOf,
   mannerOf,
   type RackFlags,
 } from "./options.ts";
 import { print, Progress, say } from "./output.ts";
 
-interface UpFlags extends RackFlags, CheckFlags {
+interface UpFlags extends RackFlags, CheckFlags, ElsewhereFlags {
   readonly showCredentials?: boolean;
 }
 
 export function addUp(program: Command): void {
-  addCheckOption(addRackOptions(program.command("up <scenario>"), "; written by rack down"))
+  const up = addRackOptions(program.command("up <scenario>"), "; written by rack down");
+  addElsewhereOption(addCheckOption(up))
     .description("bring a rack up in the background, and leave it up")
     .option("--show-credentials", "print user and password of the nats-server, too")
     .addHelpText(
@@ -31,10 +35,10 @@ Example:
   rack up scripts/scenarios/persist_pair.yaml --ddio off
   rack put --to b ./data.bin && rack ls --from b && rack down`,
     )
-    .action(up);
+    .action(bringItUp);
 }
 
-async function up(path: string, flags: UpFlags): Promise<void> {
+async function bringItUp(path: string, flags: UpFlags): Promise<void> {
   const manner = mannerOf(flags);
   const quiet = flags.json === true;
   const scenario = await checkedScenario(path, flags);
@@ -42,6 +46,7 @@ async function up(path: string, flags: UpFlags): Promise<void> {
   const rack = await bringUp(scenario, {
     ...manner,
     prepare: { ...manner.prepare, native: { kind: "run", onNotice: quiet ? () => {} : say } },
+    ...elsewhereOf(flags),
     signal: onInterrupt("taking the rack down"),
     onLeftOut: (hosts) => {
       if (quiet) return;

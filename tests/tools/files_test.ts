@@ -144,7 +144,7 @@ describe("the cache", () => {
     assert.equal(await rack("completion", "nodes"), "timekeeper\nnats\n");
     const down = await run("down");
     assert.match(down.stdout, /is down: 6 processes ended/);
-    assert.match(down.stderr, /has no captures: \S+run\.json is damaged/);
+    assert.match(down.stderr, /is without captures: \S+run\.json is damaged/);
     assert.equal(down.code, 2);
     assert.match(await rack("runs", "rm", "damaged-2"), /1 removed/);
     assert.match(await rack("runs", "prune", "--runs", "0"), /runs? removed/);

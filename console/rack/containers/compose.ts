@@ -104,6 +104,7 @@ export async function composeRack(
   const runFile = runFileOf({ ...one, inputs, ...(native && { native }) }, {
     run,
     directory,
+    elsewhere: one.partitions.map(({ name }) => name),
     livenessMs,
     trace,
     stayUp,

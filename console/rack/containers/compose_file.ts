@@ -17,15 +17,12 @@ import { v8Flags } from "../../base/v8_flags.ts";
 import { yamlText } from "./yaml_text.ts";
 
 export const IN_CONTAINER = {
+  /** Of the timekeeper, which serves them to the others over the bus. */
   runFile: "/etc/rackmesh/run.json",
   inputs: "/etc/rackmesh/inputs",
   natsConfig: "/etc/rackmesh/nats.conf",
   /** `RunFile.directory`: a volume where its content has to outlive the container. */
   state: "/var/lib/rackmesh",
-  brokerLog: "/var/log/rackmesh",
-  /** For the report and the console: of the timekeeper and, by partition, of the hosts. */
-  record: "/mnt/record",
-  states: "/mnt/states",
 } as const;
 
 /** Beside the partitions, which have other names. */
@@ -105,26 +102,39 @@ export const CONSOLE = [
 ];
 
 /** The users of the NATS server (`access.ts`). */
-export function busUsers(rack: AccessRack): string[] {
-  return [...accessOfContainers(rack).keys()];
+export function busUsers(rack: AccessRack): readonly string[] {
+  return [...placesOfUsers(rack).keys()];
 }
 
-/** The variable of a user's password, by its place in {@link busUsers}. */
+/** Found once: each container of a large rack is asked for. */
+function placesOfUsers(rack: AccessRack): ReadonlyMap<string, number> {
+  let places = KNOWN_PLACES.get(rack);
+  if (places === undefined) {
+    places = new Map([...accessOfContainers(rack).keys()].map((user, i) => [user, i]));
+    KNOWN_PLACES.set(rack, places);
+  }
+  return places;
+}
+
+const KNOWN_PLACES = new WeakMap<AccessRack, ReadonlyMap<string, number>>();
+
+/** A user's place among {@link busUsers}. */
+export function placeOfUser(rack: AccessRack, user: string): number {
+  return placesOfUsers(rack).get(user)!;
+}
+
+/** The variable of a user's password, by {@link placeOfUser}. */
 export function passwordVariable(place: number): string {
   return `RACKMESH_PASSWORD_${place}`;
 }
 
 type Service = Readonly<Record<string, unknown>>;
 
-const BROKER_LOG = "broker-log";
-
-export const BROKER_LOG_FILE = `${IN_CONTAINER.brokerLog}/nats-server.log`;
-
 /** It refers to the passwords of `.env`. */
 export function composeFile(options: ComposeOptions): string {
   const { runFile } = options;
   const { plan, partitions } = runFile;
-  const states = partitions.filter((partition) => hasState(runFile, partition))
+  const states = partitions.filter((partition) => isKept(runFile, partition))
     .map(({ name }) => stateOf(name));
   const document = {
     services: {
@@ -143,7 +153,7 @@ export function composeFile(options: ComposeOptions): string {
       console: { driver_opts: { "com.docker.network.bridge.enable_ip_masquerade": "false" } },
     },
     volumes: Object.fromEntries(
-      ["record", BROKER_LOG, "console", ...states].map((name) => [name, {}]),
+      ["record", "console", ...states].map((name) => [name, {}]),
     ),
   };
   const comment = ` The scenario ${JSON.stringify(plan.scenario)} (${
@@ -193,10 +203,7 @@ function natsService(options: ComposeOptions): Service {
     environment: Object.fromEntries(
       busUsers(runFile).map((_, i) => [passwordVariable(i), valueOf(passwordVariable(i))]),
     ),
-    volumes: [
-      fileMount("./nats.conf", IN_CONTAINER.natsConfig),
-      volumeMount(BROKER_LOG, IN_CONTAINER.brokerLog),
-    ],
+    volumes: [fileMount("./nats.conf", IN_CONTAINER.natsConfig)],
     restart: `on-failure:${RETRIES}`,
   };
 }
@@ -206,7 +213,11 @@ function timekeeperService(options: ComposeOptions): Service {
     ...process(options),
     command: ["fabric/clock/timekeeper_main.ts", IN_CONTAINER.runFile],
     environment: environment(options.runFile, USERS.timekeeper),
-    volumes: [RUN_FILE_MOUNT, volumeMount("record", IN_CONTAINER.state)],
+    volumes: [
+      fileMount("./run.json", IN_CONTAINER.runFile),
+      ...options.runFile.partitions.flatMap((one) => inputMounts(options.runFile, one)),
+      volumeMount("record", IN_CONTAINER.state),
+    ],
     depends_on: ["nats"],
     restart: `on-failure:${RETRIES}`,
   };
@@ -220,14 +231,13 @@ function partitionService(options: ComposeOptions, partition: Partition): Servic
     ...process(options),
     ...(isNative && NATIVE_PROCESS),
     entrypoint: parentCommand({ hosts: hostsOfUrls(BUS_URL), directory: IN_CONTAINER.state }),
-    command: ["console/rack/containers/parent_main.ts", IN_CONTAINER.runFile, name],
+    command: ["console/rack/containers/parent_main.ts", runFile.run, name],
     environment: environment(runFile, name),
     volumes: [
-      RUN_FILE_MOUNT,
-      ...inputMounts(runFile, partition),
       ...(isNative ? nativeMounts(runFile) : []),
-      ...(hasState(runFile, partition) ? [volumeMount(stateOf(name), IN_CONTAINER.state)] : []),
+      ...(isKept(runFile, partition) ? [volumeMount(stateOf(name), IN_CONTAINER.state)] : []),
     ],
+    ...(!isKept(runFile, partition) && { tmpfs: [OWN_TMPFS] }),
     depends_on: ["nats"],
     // The process's parent starts it again. A container that ends has failed, or its user has ended it.
     restart: "no",
@@ -238,9 +248,9 @@ function reportService(options: ComposeOptions): Service {
   const { runFile, label } = options;
   return {
     ...process(options),
-    command: ["docker/report_main.ts", IN_CONTAINER.runFile, text(label)],
+    command: ["docker/report_main.ts", runFile.run, text(label)],
     environment: environment(runFile, USERS.report),
-    ...lookingInto(runFile),
+    volumes: [],
     tmpfs: ["/tmp"],
     depends_on: allOf(runFile),
     restart: "no",
@@ -250,7 +260,7 @@ function reportService(options: ComposeOptions): Service {
 /** Docker's machine publishes the page on loopback, under the same port. */
 function consoleService(options: ComposeOptions): Service {
   const { runFile } = options;
-  const port = valueOf(CONSOLE_PORT), looks = lookingInto(runFile);
+  const port = valueOf(CONSOLE_PORT);
   return {
     ...process(options),
     networks: { rack: {}, console: { aliases: [CONSOLE_NAME] } },
@@ -264,40 +274,16 @@ function consoleService(options: ComposeOptions): Service {
     ],
     environment: {
       ...environment(runFile, USERS.supervisor),
+      [RUN_NAME]: runFile.run,
       [VIEWER_PASSWORD]: passwordOf(runFile, USERS.viewer),
       [CONSOLE_KEY]: valueOf(CONSOLE_KEY),
       [CONSOLE_PORT]: port,
       RACKMESH_CACHE: IN_CONTAINER.state,
     },
-    ...looks,
-    volumes: [...looks.volumes, volumeMount("console", IN_CONTAINER.state)],
+    volumes: [volumeMount("console", IN_CONTAINER.state)],
     tmpfs: ["/tmp"],
     depends_on: allOf(runFile),
     restart: `on-failure:${RETRIES}`,
-  };
-}
-
-function lookingInto(
-  runFile: RunFile,
-): { readonly group_add: string[]; readonly volumes: Service[] } {
-  const readOnly = { read_only: true };
-  return {
-    // The log belongs to nats-server's user and group, which is root in the public images.
-    group_add: ["0"],
-    volumes: [
-      RUN_FILE_MOUNT,
-      { ...volumeMount("record", IN_CONTAINER.record), ...readOnly },
-      { ...volumeMount(BROKER_LOG, IN_CONTAINER.brokerLog), ...readOnly },
-      ...runFile.partitions.flatMap((partition) => [
-        ...inputMounts(runFile, partition),
-        ...(hasState(runFile, partition)
-          ? [{
-            ...volumeMount(stateOf(partition.name), `${IN_CONTAINER.states}/${partition.name}`),
-            ...readOnly,
-          }]
-          : []),
-      ]),
-    ],
   };
 }
 
@@ -315,7 +301,7 @@ function environment(runFile: RunFile, user: string): Service {
 }
 
 function passwordOf(runFile: RunFile, user: string): string {
-  return valueOf(passwordVariable(busUsers(runFile).indexOf(user)));
+  return valueOf(passwordVariable(placeOfUser(runFile, user)));
 }
 
 function valueOf(variable: string): string {
@@ -331,8 +317,6 @@ function fileMount(from: string, to: string): Service {
   return { type: "bind", source: text(from), target: text(to), read_only: true };
 }
 
-const RUN_FILE_MOUNT = fileMount("./run.json", IN_CONTAINER.runFile);
-
 function volumeMount(source: string, target: string): Service {
   return { type: "volume", source, target };
 }
@@ -342,9 +326,13 @@ function hostsOf({ plan }: RunFile, { nodes }: Partition): string[] {
     .map(({ name }) => name);
 }
 
-function hasState(runFile: RunFile, partition: Partition): boolean {
+/** What would be gone with the container: a host's SCM, steps of operations. */
+function isKept(runFile: RunFile, partition: Partition): boolean {
   return runFile.trace || hostsOf(runFile, partition).length > 0;
 }
+
+/** The plan, and logs, of the containers' user. */
+const OWN_TMPFS = `${IN_CONTAINER.state}:uid=1993,gid=1993,mode=0700`;
 
 function stateOf(partition: string): string {
   return `state-${partition}`;
@@ -371,8 +359,6 @@ export function natsConfig(runFile: RunFile): string {
 host: "0.0.0.0"
 port: ${NATS_PORT}
 ${NATS_LIMITS}
-# The report counts there what the server refused.
-log_file: "${BROKER_LOG_FILE}"
 ${natsUsers(runFile)}`;
 }
 

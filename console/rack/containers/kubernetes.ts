@@ -40,6 +40,7 @@ import {
   natsUsers,
   parentCommand,
   passwordVariable,
+  placeOfUser,
   READY_VARIABLE,
   RUN_NAME,
   VIEWER_PASSWORD,
@@ -149,7 +150,7 @@ function serverHosts(port: number): string[] {
 function guide(options: KubernetesOptions): string {
   const { runFile, label, layerImage, consolePort } = options;
   const { run, plan, stayUp } = runFile;
-  const password = passwordVariable(busUsers(runFile).indexOf(USERS.supervisor));
+  const password = passwordVariable(placeOfUser(runFile, USERS.supervisor));
   const before = layerImage === undefined ? "" : `
    docker build -t ${layerImage} DIR/layer && docker push ${layerImage}
         (what is too large for a ConfigMap)`;
@@ -320,7 +321,7 @@ function busVariables({ runFile }: KubernetesOptions, user: string, first = 0): 
     { name: BUS_ENVIRONMENT.url, value: busUrls(first) },
     { name: BUS_ENVIRONMENT.user, value: user },
     { name: BUS_ENVIRONMENT.patienceMs, value: String(DEFAULT_PATIENCE_MS) },
-    fromSecret(BUS_ENVIRONMENT.password, passwordVariable(busUsers(runFile).indexOf(user))),
+    fromSecret(BUS_ENVIRONMENT.password, passwordVariable(placeOfUser(runFile, user))),
   ];
 }
 
@@ -515,7 +516,7 @@ function consoleParts(options: KubernetesOptions): Manifest[] {
             ...busVariables(options, USERS.supervisor),
             fromSecret(
               VIEWER_PASSWORD,
-              passwordVariable(busUsers(runFile).indexOf(USERS.viewer)),
+              passwordVariable(placeOfUser(runFile, USERS.viewer)),
             ),
             fromSecret(CONSOLE_KEY),
             { name: CONSOLE_PORT, value: port },

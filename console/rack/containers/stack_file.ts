@@ -22,6 +22,7 @@ import {
   NATS_PORT,
   parentCommand,
   PIDS_MAX,
+  placeOfUser,
   RETRIES,
   RUN_NAME,
   text,
@@ -58,7 +59,7 @@ type Service = Readonly<Record<string, unknown>>;
 
 /** The file of a user's password in {@link SECRETS_FOLDER}: a user's name may be too long for a secret. */
 export function passwordSecret(runFile: RunFile, user: string): string {
-  return `password-${busUsers(runFile).indexOf(user)}`;
+  return `password-${placeOfUser(runFile, user)}`;
 }
 
 /** The server's other settings. */

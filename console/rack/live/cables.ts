@@ -7,8 +7,7 @@ import { linkFaultSchema } from "../../../fabric/rack/scenario/fault_schema.ts";
 import { readLinkFault } from "../../../fabric/rack/assembly/link_faults.ts";
 import type { Time } from "../../../fabric/base/time.ts";
 import { type FaultRow, faultRows } from "../../reports/fault_report.ts";
-import { recordedIn } from "../fault_lines.ts";
-import type { Answer } from "./control.ts";
+import type { Answer, ControlClient } from "./control.ts";
 import type { RackLink } from "./racks.ts";
 
 const TIME = { type: "time" };
@@ -89,14 +88,21 @@ export async function orderLinkFault(
   return undefined;
 }
 
+/** Those on record, which the plan does not have. */
+export async function orderedLinkFaults(control: ControlClient): Promise<LinkFaultPlan[]> {
+  const body = { from: Number.MAX_SAFE_INTEGER, links: true };
+  return (await control.demand<{ links: LinkFaultPlan[] }>("faults", body, { repeats: true }))
+    .links;
+}
+
 /**
  * Planned and ordered cable faults, with the number of frames that each has affected so far.
  * @throws RackError where a process with power does not answer: its counts are not known.
  */
 export async function linkFaultsOf({ rack, control }: RackLink): Promise<FaultRow[]> {
-  const { file: { partitions, plan }, directory } = rack;
+  const { partitions, plan } = rack.file;
   const finals = await Promise.all(partitions.map(({ name }) => control.finalIfPowered(name)));
-  const linkFaults = [...plan.linkFaults ?? [], ...recordedIn(directory).linkFaults];
+  const linkFaults = [...plan.linkFaults ?? [], ...await orderedLinkFaults(control)];
   return faultRows(plan.scenario, {
     plan: { ...plan, linkFaults },
     finals: finals.filter((final) => final !== undefined),

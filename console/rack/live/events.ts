@@ -14,8 +14,6 @@ import type { Time } from "../../../fabric/base/time.ts";
 import { targetName } from "../../../fabric/rack/plan/cable_names.ts";
 import type { LinkFaultPlan } from "../../../fabric/rack/plan/link_plan.ts";
 import type { RackPlan } from "../../../fabric/rack/plan/plan.ts";
-import { textIfThere } from "../../base/files.ts";
-import { faultsIn } from "../fault_lines.ts";
 import type { ProcessEntry } from "../process_table.ts";
 import { type EndFile, isServed, readEnd } from "../run_directory.ts";
 import { clockDocument } from "./clock_text.ts";
@@ -163,6 +161,12 @@ function powerEvent({ action, nodes, at }: Seen["power"][number]): RackEvent {
   return { event: "power", action, nodes, atPs: at };
 }
 
+interface Recorded {
+  readonly faults: Seen["power"];
+  readonly count: number;
+  readonly links: Seen["linkFaults"];
+}
+
 export interface Seen {
   readonly clock: ClockStatus | undefined;
   readonly processes: readonly Omit<ProcessEvent, "event">[];
@@ -174,9 +178,7 @@ export interface Seen {
 
 async function look({ rack, control }: RackLink, powerCount: number): Promise<Seen> {
   const clock = await control.statusNow();
-  const answer = await control.attempt<{ faults: Seen["power"]; count: number }>("faults", {
-    from: powerCount,
-  });
+  const answer = await control.attempt<Recorded>("faults", { from: powerCount, links: true });
   const power = answer !== undefined && "ok" in answer ? answer.ok : undefined;
   return {
     clock,
@@ -186,15 +188,10 @@ async function look({ rack, control }: RackLink, powerCount: number): Promise<Se
       pid,
       alive,
     })),
-    linkFaults: orderedLinkFaults(`${rack.directory}/faults.jsonl`),
+    linkFaults: power?.links ?? [],
     power: power?.faults ?? [],
     powerCount: power?.count ?? powerCount,
   };
-}
-
-function orderedLinkFaults(path: string): readonly LinkFaultPlan[] {
-  const text = textIfThere(path) ?? "";
-  return faultsIn(text.slice(0, text.lastIndexOf("\n") + 1), path).linkFaults;
 }
 
 function stateOf({ rack }: RackLink, seen: Seen): StateEvent {

@@ -2,8 +2,7 @@ import { targetName } from "../../../fabric/rack/plan/cable_names.ts";
 import { Refusal } from "../../../fabric/rack/plan/problem.ts";
 import { ScmFileError } from "../../../nodes/host/store/scm_file.ts";
 import { RackError } from "../../base/rack_error.ts";
-import { recordedIn } from "../fault_lines.ts";
-import { orderLinkFault } from "./cables.ts";
+import { orderedLinkFaults, orderLinkFault } from "./cables.ts";
 import { startDevice } from "./power.ts";
 import type { RackLink } from "./racks.ts";
 
@@ -15,8 +14,8 @@ export interface Healed {
 
 /** Heals each cable with a fault, then starts each process without power. */
 export async function healAll(link: RackLink): Promise<Healed> {
-  const { rack: { file: { plan }, directory }, control } = link;
-  const faults = [...plan.linkFaults ?? [], ...recordedIn(directory).linkFaults];
+  const { rack: { file: { plan } }, control } = link;
+  const faults = [...plan.linkFaults ?? [], ...await orderedLinkFaults(control)];
   const cables = new Set(
     faults.filter(({ action }) => action !== "heal").map((each) => each.cable),
   );

@@ -12,7 +12,7 @@ import { RackError } from "../../base/rack_error.ts";
 import type { DeviceProcess } from "../device_slot.ts";
 import { isProcessOf, type ProcessEntry, readProcesses, signalProcess } from "../process_table.ts";
 import { isServed } from "../run_directory.ts";
-import { goneDown, isInContainers, type RackLink, type RackUp } from "./racks.ts";
+import { goneDown, isAttached, isElsewhere, type RackLink, type RackUp } from "./racks.ts";
 
 const SERVICES: ReadonlySet<string> = new Set(["timekeeper", "nats"]);
 
@@ -22,9 +22,9 @@ export function isService(name: string): boolean {
 
 /** Kills a service process. @throws Refusal where it is not running. */
 export function killService(rack: RackUp, name: string): void {
-  if (isInContainers(rack)) {
-    const expected = `docker-compose kill ${name}, then docker-compose start ${name}`;
-    throw refusal("", { found: `Cannot kill ${name}: it is a container of its own`, expected });
+  if (isAttached(rack)) {
+    const expected = `a kill where it runs (docker-compose kill ${name}, then start ${name})`;
+    throw refusal("", { found: `Cannot kill ${name}: it is on another machine`, expected });
   }
   if (signalProcess(rack.directory, entryOf(rack, name).pid)) return;
   throw refusal("", { found: `Cannot kill ${name}: its process is not running` });
@@ -48,8 +48,8 @@ export async function killDevice(link: RackLink, node: string) {
   await checkEnd(link, `kill ${node}`);
   const before = await countFaults(link);
   const order = { node, token: crypto.randomUUID() };
-  const options = { repeats: true, to: `kill ${node}`, ...patience(link.rack) };
-  const verb = isInContainers(link.rack) ? killVerb(entry.name) : "kill";
+  const options = { repeats: true, to: `kill ${node}`, ...patience(link.rack, entry) };
+  const verb = isElsewhere(link.rack, entry.name) ? killVerb(entry.name) : "kill";
   const { instance } = await answered(
     link.control.demand<{ instance: string }>(verb, order, options),
     link,
@@ -93,14 +93,9 @@ export async function startDevice(
   await checkStart(link.rack, entry, acceptDamage);
   await checkEnd(link, `start ${node}`);
   const before = await countFaults(link);
-  const { started, instance, pid } = isInContainers(link.rack)
-    ? await bootContainers(link, entry, node)
-    : await link.control.demand<Booted>("boot", { node }, {
-      to: `start ${node}`,
-    });
-  const isStillThere = isInContainers(link.rack)
-    ? () => hasProcess(link, entry, instance)
-    : () => isAlive(pid);
+  const { started, instance, pid } = await boot(link, entry, node);
+  const isHere = !isAttached(link.rack) && !isElsewhere(link.rack, entry.name);
+  const isStillThere = isHere ? () => isAlive(pid) : () => hasProcess(link, entry, instance);
   const at = await recordedSince(link, before, ({ faults, powered }, isThere) => {
     const start = faults.find(isOf(entry, "start"));
     if (start !== undefined) return start.at;
@@ -124,14 +119,14 @@ export async function checkEnd(
 type Booted = { readonly started: readonly string[] } & DeviceProcess;
 
 /**
- * The container's parent starts a device's process and, with a host's, that of its card if that has
- * none (a power cycle).
+ * The supervisor or the parent starts a device's process and, with a host's, that of its card if
+ * that has none (a power cycle).
  */
-async function bootContainers(link: RackLink, entry: ProcessEntry, node: string): Promise<Booted> {
+async function boot(link: RackLink, entry: ProcessEntry, node: string): Promise<Booted> {
   const { rack: { file: { plan, partitions } }, control } = link;
-  const options = { to: `start ${node}`, ...patience(link.rack) };
+  const options = { to: `start ${node}`, ...patience(link.rack, entry) };
   const booted = await answered(
-    control.demand<Booted>(bootVerb(entry.name), {}, options),
+    control.demand<Booted>(...bootOrder(link, entry.name), options),
     link,
     entry,
   );
@@ -141,19 +136,24 @@ async function bootContainers(link: RackLink, entry: ProcessEntry, node: string)
   );
   const started = [...booted.started];
   for (const { name } of cards) {
+    if (started.includes(name)) continue;
     const partition = partitions.find(({ nodes }) => nodes.includes(name))!;
-    const answer = await control.attempt<Booted>(bootVerb(partition.name), {}, {
+    const answer = await control.attempt<Booted>(...bootOrder(link, partition.name), {
       timeoutMs: PATIENCE_MS,
     });
-    // A device that has power is refused; where no container listens, the broker says so at once.
+    // A device that has power is refused; where no parent listens, the broker says so at once.
     if (answer !== undefined && "ok" in answer) started.push(...answer.ok.started);
   }
   return { ...booted, started };
 }
 
-/** In a container that is down no process listens: a wait for its answer would not end. */
-function patience(rack: RackUp): { readonly forMs?: number } {
-  return isInContainers(rack) ? { forMs: PARENT_MS } : {};
+function bootOrder({ rack }: RackLink, name: string): [verb: string, body: object] {
+  return isElsewhere(rack, name) ? [bootVerb(name), {}] : ["boot", { node: name }];
+}
+
+/** For a device whose container is down no process listens: a wait for its answer would not end. */
+function patience(rack: RackUp, { name }: ProcessEntry): { readonly forMs?: number } {
+  return isElsewhere(rack, name) ? { forMs: PARENT_MS } : {};
 }
 
 const PARENT_MS = 3_000;
@@ -164,21 +164,22 @@ async function answered<T>(
   { name }: ProcessEntry,
 ): Promise<T> {
   return await asked.catch((cause) => {
-    if (!(cause instanceof BusError) || !isInContainers(rack)) throw cause;
-    const why = `Found no answer from the container of ${name} (${cause.message})`;
-    throw new RackError(`${why}, expected one that runs: docker-compose start ${name}`);
+    if (!(cause instanceof BusError) || !isElsewhere(rack, name)) throw cause;
+    const why = `Found no answer from the parent of ${name} (${cause.message})`;
+    const expected = `its container or rack node to run (docker-compose start ${name})`;
+    throw new RackError(`${why}, expected ${expected}`);
   });
 }
 
 async function hasProcess(
-  { control }: RackLink,
+  { rack, control }: RackLink,
   { name }: ProcessEntry,
   instance: string,
 ): Promise<boolean> {
-  const answer = await control.attempt<{ instance: string; pid: number | null }>(
-    processVerb(name),
-    {},
-  );
+  const [verb, body] = isElsewhere(rack, name)
+    ? [processVerb(name), {}]
+    : ["process", { node: name }];
+  const answer = await control.attempt<{ instance: string; pid: number | null }>(verb, body);
   // A parent that does not answer now may do so at the next look.
   if (answer === undefined || !("ok" in answer)) return true;
   return answer.ok.pid !== null && answer.ok.instance === instance;
@@ -189,12 +190,11 @@ async function checkStart(
   entry: ProcessEntry,
   acceptDamage: boolean,
 ): Promise<void> {
-  if (isInContainers(rack)) {
+  if (isAttached(rack) || isElsewhere(rack, entry.name)) {
     if (!acceptDamage) return;
-    const expected = "docker-compose down -v, and a new run";
     throw refusal("", {
-      found: "A damaged SCM on a container's volume cannot be accepted",
-      expected,
+      found: `The SCM file of ${entry.name} is on another machine`,
+      expected: "a new run, or one without --accept-damage",
     });
   }
   if (isProcessOf(rack.directory, entry.pid)) return;
@@ -231,9 +231,12 @@ function checkScm({ directory, file }: RackUp, name: string, acceptDamage: boole
 /** A name is a process's, or a device's. @throws Refusal */
 export function entryOf(rack: RackUp, node: string): ProcessEntry {
   const { directory, id, file } = rack;
-  const entries: readonly ProcessEntry[] = isInContainers(rack)
-    ? file.partitions.map((each) => ({ ...each, kind: "partition", pid: null }))
+  const here = isAttached(rack)
+    ? []
     : readProcesses(directory).filter(({ kind }) => kind !== "supervisor");
+  const there = file.partitions.filter(({ name }) => isAttached(rack) || isElsewhere(rack, name))
+    .map((each): ProcessEntry => ({ ...each, kind: "partition", pid: null }));
+  const entries = [...here, ...there];
   const entry = entries.find(({ name, nodes }) => name === node || nodes.includes(node));
   if (entry !== undefined) return entry;
   const known = entries.flatMap(({ name, nodes }) => nodes.length > 0 ? nodes : [name]);

@@ -4,7 +4,7 @@ import type { ClockStatus } from "../../../fabric/clock/clock_service.ts";
 import type { FinalPage } from "../../../fabric/rack/assembly/run_file.ts";
 import { isProcessOf, type ProcessEntry, readProcesses, residentBytes } from "../process_table.ts";
 import type { ControlClient } from "./control.ts";
-import { isInContainers, linkedTo, type RackUp } from "./racks.ts";
+import { isAttached, isElsewhere, linkedTo, type RackUp } from "./racks.ts";
 
 export interface SeenProcess extends ProcessEntry {
   readonly alive: boolean;
@@ -22,7 +22,10 @@ const CLOCK_MS = 1_500, FINAL_MS = 500;
 export async function processesOf(rack: RackUp) {
   const ask = async (control: ControlClient) => {
     const clock = await control.status({ forMs: CLOCK_MS });
-    return { clock, bytes: isInContainers(rack) ? await bytesThere(rack, control) : new Map() };
+    const there = rack.file.partitions.filter(({ name }) =>
+      isAttached(rack) || isElsewhere(rack, name)
+    );
+    return { clock, bytes: await bytesThere(there, control) };
   };
   const options = { timeoutMs: CLOCK_MS };
   const found = await linkedTo(rack, ({ control }) => ask(control), options).catch((error) => {
@@ -40,29 +43,31 @@ export async function processesOf(rack: RackUp) {
   return { processes, clock };
 }
 
-/** Of a rack in containers: the timekeeper's list of partitions; none where it is silent. */
+/** Of processes on other machines: what the timekeeper knows; none where it is silent. */
 export function entriesOf(rack: RackUp, clock: ClockStatus | undefined): SeenProcess[] {
-  if (!isInContainers(rack)) {
-    return readProcesses(rack.directory).map((entry) => {
-      return { ...entry, alive: isProcessOf(rack.directory, entry.pid) };
-    });
-  }
-  if (clock === undefined) return [];
+  const here = isAttached(rack) ? [] : readProcesses(rack.directory).map((entry) => {
+    return { ...entry, alive: isProcessOf(rack.directory, entry.pid) };
+  });
+  if (clock === undefined) return here;
   const without = new Set(
     clock.why.filter(({ status }) => status === "dead" || status === "absent")
       .map(({ partition }) => partition),
   );
-  return [
-    { name: "nats", kind: "nats", pid: null, nodes: [], alive: true },
-    { name: "timekeeper", kind: "timekeeper", pid: null, nodes: [], alive: true },
-    ...rack.file.partitions.map(({ name, nodes }): SeenProcess => {
-      return { name, kind: "partition", pid: null, nodes, alive: !without.has(name) };
-    }),
-  ];
+  const services = (["nats", "timekeeper"] as const).map((name): SeenProcess => {
+    return { name, kind: name, pid: null, nodes: [], alive: true };
+  });
+  const partitions = rack.file.partitions.map(({ name, nodes }): SeenProcess => {
+    return { name, kind: "partition", pid: null, nodes, alive: !without.has(name) };
+  });
+  if (isAttached(rack)) return [...services, ...partitions];
+  return [...here, ...partitions.filter(({ name }) => isElsewhere(rack, name))];
 }
 
-async function bytesThere({ file }: RackUp, control: ControlClient): Promise<Map<string, number>> {
-  const rows = await Promise.all(file.partitions.map(async ({ name }) => {
+async function bytesThere(
+  partitions: RackUp["file"]["partitions"],
+  control: ControlClient,
+): Promise<Map<string, number>> {
+  const rows = await Promise.all(partitions.map(async ({ name }) => {
     const body = { after: Number.MAX_SAFE_INTEGER };
     const answer = await control.attempt<FinalPage>(finalVerb(name), body, { timeoutMs: FINAL_MS });
     const bytes = answer !== undefined && "ok" in answer ? answer.ok.residentBytes : 0;

@@ -1,6 +1,6 @@
 import { PATIENCE_MS } from "../../../fabric/base/patience.ts";
 import { USERS } from "../../../fabric/bus/access.ts";
-import type { Bus } from "../../../fabric/bus/bus.ts";
+import { type Bus, BusError } from "../../../fabric/bus/bus.ts";
 import { connectNats } from "../../../fabric/bus/nats_bus.ts";
 import type { RunFile } from "../../../fabric/rack/assembly/run_file.ts";
 import { refusal } from "../../../fabric/rack/plan/problem.ts";
@@ -14,6 +14,7 @@ import {
   type RunRow,
   type SupervisorFile,
 } from "../run_directory.ts";
+import { collectFiles, collectRecord, sourcesOf } from "../remote/collect.ts";
 import { ControlClient } from "./control.ts";
 
 export interface RackUp {
@@ -73,12 +74,17 @@ export function listed(rows: readonly RunRow[]): string {
   return rows.map(({ id }) => id).join(", ");
 }
 
+/** Undefined where the rack of that directory is not up. */
+export function rackAt(path: string): RackUp | undefined {
+  const supervisor = readSupervisor(path), file = readRunFile(path);
+  if (supervisor === undefined || file === undefined) return undefined;
+  return { id: path.replace(/.*\//, ""), directory: path, file, supervisor };
+}
+
 function openRack(row: RunRow): RackUp {
-  const supervisor = readSupervisor(row.path);
-  if (supervisor === undefined) throw goneDown(row.id, row.path);
-  const file = readRunFile(row.path);
-  if (file === undefined) throw goneDown(row.id, row.path);
-  return { id: row.id, directory: row.path, file, supervisor };
+  const rack = rackAt(row.path);
+  if (rack === undefined) throw goneDown(row.id, row.path);
+  return rack;
 }
 
 /** The error for a rack that has just ended, with the reason where it ended by itself. */
@@ -108,8 +114,23 @@ export async function withRack<T>(
 ): Promise<T> {
   const rack = await findUp(run);
   const watch = watchEnd(rack);
-  return await linkedTo(rack, (link) => Promise.race([action(link), watch.gone]), options)
+  const act = async (link: RackLink) => {
+    if (isAttached(rack)) await untilAnswers(link);
+    return await action(link);
+  };
+  return await linkedTo(rack, (link) => Promise.race([act(link), watch.gone]), options)
     .finally(() => watch.stop());
+}
+
+const ANSWER_MS = 15_000;
+
+/** No file of this machine tells that the rack has ended. */
+async function untilAnswers({ rack: { id, supervisor }, control }: RackLink): Promise<void> {
+  await control.status({ forMs: ANSWER_MS }).catch((error) => {
+    if (!(error instanceof BusError)) throw error;
+    const found = `no timekeeper of ${id} on ${supervisor.url} (${error.message})`;
+    throw new RackError(`Found ${found}: rack down --run ${id} forgets that it was up`);
+  });
 }
 
 const LOOK_AGAIN_MS = 50;
@@ -135,11 +156,14 @@ export async function linkedTo<T>(
   action: (link: RackLink) => Promise<T>,
   { timeoutMs = PATIENCE_MS, as = "supervisor" }: LinkOptions = {},
 ): Promise<T> {
+  const { viewer, ...supervisor } = rack.supervisor;
+  // One credential for all has the rights of one user.
+  const isViewer = as === "viewer" && viewer.user !== supervisor.user;
   const bus = await connectNats({
-    ...rack.supervisor,
-    ...(as === "viewer" && rack.supervisor.viewer),
+    ...supervisor,
+    ...(isViewer && viewer),
     run: rack.file.run,
-    name: USERS[as],
+    name: isViewer ? USERS.viewer : USERS.supervisor,
     onError: () => {},
     connectTimeoutMs: timeoutMs,
   });
@@ -150,18 +174,42 @@ export async function linkedTo<T>(
   }
 }
 
-/** This machine then sees only messages of the rack's processes. */
-export function isInContainers({ supervisor }: RackUp): boolean {
+/**
+ * The rack was brought up on another machine, or is in containers: this one has its messages, and
+ * copies of its files.
+ */
+export function isAttached({ supervisor }: Pick<RackUp, "supervisor">): boolean {
   return supervisor.pid === null;
 }
 
-/** The folder with the outputs of a host. */
-export function stateOf(rack: RackUp, host: string): string {
-  const { directory } = rack;
-  return isInContainers(rack) ? `${directory}/${STATES}/${partitionOf(rack, host)}` : directory;
+/** The partition's parent takes orders, and not the rack's supervisor. */
+export function isElsewhere({ file }: Pick<RackUp, "file">, partition: string): boolean {
+  return file.elsewhere?.includes(partition) === true;
 }
 
-export const STATES = "states";
+/**
+ * Copies what the timekeeper has on record by now, where this machine has no such files of its own.
+ * @throws RackError where it does not answer.
+ */
+export async function refreshRecord(rack: RackUp): Promise<void> {
+  if (!isAttached(rack)) return;
+  const { file: runFile, directory } = rack;
+  await linkedTo(rack, ({ bus }) => collectRecord(bus, { runFile, directory, isShared: true }));
+}
+
+/** Copies what devices have left by now in parts of their folders: see {@link refreshRecord}. */
+export async function refreshDevices(
+  rack: RackUp,
+  wants: (name: string) => boolean,
+): Promise<void> {
+  const { file, directory } = rack;
+  const sources = isAttached(rack) ? sourcesOf(file) : file.elsewhere ?? [];
+  if (sources.length === 0) return;
+  await linkedTo(
+    rack,
+    ({ bus }) => collectFiles(bus, { runFile: file, directory, sources, wants, isShared: true }),
+  );
+}
 
 export function partitionOf({ file }: RackUp, node: string): string | undefined {
   return file.partitions.find(({ nodes }) => nodes.includes(node))?.name;

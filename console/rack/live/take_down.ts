@@ -1,11 +1,18 @@
+import { PATIENCE_MS } from "../../../fabric/base/patience.ts";
 import { sleep } from "../../../fabric/bus/wall_time.ts";
 import { refusal } from "../../../fabric/rack/plan/problem.ts";
 import { isThere } from "../../base/files.ts";
 import { recordingsIn } from "../../captures/capture_files.ts";
 import { explain } from "../failure.ts";
 import { endProcesses, findProcesses, isProcessOf, signalProcess } from "../process_table.ts";
-import { listRuns, readSupervisorOf, type RunRow } from "../run_directory.ts";
-import { findRun, listed } from "./racks.ts";
+import {
+  listRuns,
+  readRunFile,
+  readSupervisorOf,
+  readUncollected,
+  type RunRow,
+} from "../run_directory.ts";
+import { findRun, findUp, listed, refreshRecord } from "./racks.ts";
 
 /**
  * Takes down the named rack, the only running rack, or all racks, also where the supervisor has
@@ -17,17 +24,34 @@ import { findRun, listed } from "./racks.ts";
 export async function takeRacksDown(which: WhichRacks) {
   const down = [];
   for (const { id, path } of await chosen(which)) {
-    down.push({ id, path, processes: await takeDown(path) });
+    const isDetached = readSupervisorOf(path)?.pid === null;
+    if (isDetached) await detach(id, path);
+    down.push({ id, path, processes: await takeDown(path), isDetached });
   }
   const ended = [];
-  for (const { id: run, path, processes } of down) {
+  for (const { id: run, path, processes, isDetached } of down) {
+    let captures: string[] = [];
+    const uncollected = readUncollected(path);
+    let problem = uncollected && `not kept as a whole: ${uncollected}`;
     try {
-      ended.push({ run, processes, captures: await capturesOf(path) });
+      captures = await capturesOf(path);
     } catch (error) {
-      ended.push({ run, processes, captures: [], problem: explain(error).message });
+      problem = `without captures: ${explain(error).message}`;
     }
+    ended.push({
+      ...{ run, processes, captures },
+      ...(isDetached && { detached: true }),
+      ...(problem !== undefined && { problem }),
+    });
   }
   return ended;
+}
+
+/** The rack goes on where it runs; its record is kept as far as it has come. */
+async function detach(id: string, path: string): Promise<void> {
+  // It may have ended: then what has been copied before is what there is.
+  await findUp(id).then(refreshRecord).catch(() => {});
+  await Deno.remove(`${path}/supervisor.json`);
 }
 
 export interface WhichRacks {
@@ -40,10 +64,6 @@ async function chosen({ run, all, onForeign }: WhichRacks): Promise<RunRow[]> {
   if (run !== undefined) {
     const row = await findRun(run);
     if (row.isForeign) throw refusal("", { found: `${row.id} is another user's` });
-    if (readSupervisorOf(row.path)?.pid === null) {
-      const expected = "docker-compose down -v in its folder";
-      throw refusal("", { found: `${row.id} is in containers, which only Docker ends`, expected });
-    }
     return [row];
   }
   const living = (await listRuns()).filter(({ processes }) => processes > 0);
@@ -76,7 +96,9 @@ export async function takeDown(directory: string): Promise<number> {
   const all = living();
   for (const { pid, kind } of all) {
     if (kind !== "supervisor" || !signalProcess(directory, pid, "SIGTERM")) continue;
-    const deadline = performance.now() + SUPERVISOR_MS;
+    // It copies files of other machines first.
+    const isElsewhere = readRunFile(directory)?.elsewhere !== undefined;
+    const deadline = performance.now() + (isElsewhere ? PATIENCE_MS : SUPERVISOR_MS);
     while (isProcessOf(directory, pid) && performance.now() < deadline) {
       await sleep(LOOK_AGAIN_MS);
     }

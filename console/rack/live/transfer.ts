@@ -3,6 +3,7 @@
  * order carries the data that enters the rack, so that the run's digest covers it.
  */
 import { reportFromBytes } from "../../../fabric/rack/assembly/report_message.ts";
+import { filesVerb, USERS } from "../../../fabric/bus/access.ts";
 import { encode } from "../../../fabric/bus/codec.ts";
 import { patternOf } from "../../../fabric/bus/subjects.ts";
 import { sleep } from "../../../fabric/bus/wall_time.ts";
@@ -25,7 +26,8 @@ import { checkTarget, replaceFile } from "../../base/replace_file.ts";
 import { sha256 } from "../../base/sha256.ts";
 import { RackError } from "../../base/rack_error.ts";
 import { isTimeHeld } from "./clock_text.ts";
-import { isInContainers, partitionOf, type RackLink, stateOf } from "./racks.ts";
+import { RemoteFiles } from "../remote/remote_files.ts";
+import { isAttached, isElsewhere, partitionOf, type RackLink } from "./racks.ts";
 
 export interface TransferOptions extends ValuesOf<typeof TRANSFER_CHOICES> {
   /** Default: the first host other than the peer. */
@@ -77,13 +79,26 @@ export async function readObject(
       ...valuesIn(TRANSFER_CHOICES, options),
     },
   });
-  const output = outputFile(stateOf(link.rack, host), { path: object, order: number });
+  const { rack: { directory } } = link;
+  const output = outputFile(directory, { path: object, order: number });
+  await bringHere(link, { host, name: output.slice(directory.length + 1) });
   const content = await Deno.readFile(output);
-  // Else a rack that stays up would keep a copy of each object that was ever read. This process may
-  // only read in a container's volume.
-  if (!isInContainers(link.rack)) await Deno.remove(output);
+  // Else a rack that stays up would keep a copy of each object that was ever read.
+  await Deno.remove(output);
   const outcome = { ...result, host, sha256: await sha256(content) } as unknown as GetOutcome;
   return { outcome, content };
+}
+
+/** A file that the host's process has written in its folder, which may be another machine's. */
+async function bringHere(
+  { rack, bus }: RackLink,
+  { host, name }: { readonly host: string; readonly name: string },
+): Promise<void> {
+  const partition = partitionOf(rack, host)!;
+  if (!isAttached(rack) && !isElsewhere(rack, partition)) return;
+  const owner = isElsewhere(rack, partition) ? partition : USERS.supervisor;
+  const files = new RemoteFiles(bus, { run: rack.file.run, verb: filesVerb(owner), owner: host });
+  await files.fetch({ name, bytes: 0, changedMs: Date.now() }, `${rack.directory}/${name}`);
 }
 
 /** Reads an object out of a host's SCM into a file. @throws Refusal, RackError */

@@ -6,7 +6,7 @@ import { named } from "../../reports/summarise.ts";
 import { inexactIn } from "../fault_lines.ts";
 import { type Refused, refusedByProcesses, violationsOf } from "../refused.ts";
 import { inspectDevice, type Inspected } from "./inspect.ts";
-import { partitionOf, type RackLink } from "./racks.ts";
+import { partitionOf, type RackLink, refreshRecord } from "./racks.ts";
 
 export interface WaitingProgram extends UnfinishedProgram {
   readonly host: string;
@@ -25,8 +25,10 @@ export interface Why {
 }
 
 /** @throws BusError where the timekeeper does not answer. */
-export async function whyOf({ control, rack: { directory } }: RackLink): Promise<Why> {
+export async function whyOf({ control, rack }: RackLink): Promise<Why> {
+  const { directory } = rack;
   const status = await control.status();
+  await refreshRecord(rack);
   const broker = violationsOf(`${directory}/nats-server.log`);
   const refused = [...refusedByProcesses(status.refusals), ...broker];
   return { status, refused, inexact: inexactIn(directory) };

@@ -9,7 +9,7 @@ import { RackError } from "../../base/rack_error.ts";
 import { inexactIn } from "../../rack/fault_lines.ts";
 import { keepRun } from "../../rack/kept_runs.ts";
 import type { ControlClient } from "../../rack/live/control.ts";
-import { findUp, linkedTo, type RackUp } from "../../rack/live/racks.ts";
+import { findUp, linkedTo, type RackUp, refreshRecord } from "../../rack/live/racks.ts";
 import { pause, resume, setPace } from "../../rack/live/virtual_time.ts";
 import { checkName, type Checkpoint, newName, writeCheckpoint } from "../checkpoints.ts";
 import { Replay, type ReplayOptions } from "../client.ts";
@@ -150,10 +150,12 @@ async function standing(rack: RackUp, control: ControlClient): Promise<State> {
     if (standsAt === null) {
       throw new RackError(`Found that ${id} waits for a process (rack why), expected it to stand`);
     }
+    await refreshRecord(rack);
     const faults = recordOf(directory);
     const end = await control.demand<ClockEnd>("end", {});
     const planned = linesIfThere<FaultPlan>(`${directory}/planned.jsonl`);
     const after = await control.status();
+    await refreshRecord(rack);
     const isSame = after.standsAt === standsAt && after.events === events &&
       end.events === events && recordOf(directory).length === faults.length;
     if (!isSame) continue;

@@ -4,12 +4,18 @@ import type { NatsAddress } from "../../bus/nats_bus.ts";
 import type { ObservationScope } from "../../capture/observation.ts";
 import type { LinkFaultCount } from "../plan/link_plan.ts";
 import type { RackPlan } from "../plan/plan.ts";
+import { judgeRulesOf } from "../plan/shared_region.ts";
 
 export interface RunFile {
   readonly run: string;
   readonly plan: RackPlan;
   readonly partitions: ReadonlyArray<{ readonly name: string; readonly nodes: readonly string[] }>;
   readonly directory: string;
+  /**
+   * Partitions whose processes a parent on another machine or in a container starts, which is
+   * reached over the bus; absent: the rack's supervisor starts all.
+   */
+  readonly elsewhere?: readonly string[];
   /** Host → name in the program → file. */
   readonly inputs: Readonly<Record<string, Readonly<Record<string, string>>>>;
   /** Name in the scenario → module text, see `nodes/files.ts`. */
@@ -21,10 +27,46 @@ export interface RunFile {
   readonly trace: boolean;
   readonly observe?: ObservationScope;
   readonly captures?: CaptureFiles;
-  /** Without a supervisor: a partition that is silent for this time is dead. 0: with one. */
+  /**
+   * A partition that is silent for this time is dead; 0 where a supervisor starts all, which sees
+   * their ends.
+   */
   readonly livenessMs: number;
   /** For tests: maximum delay in ms before each span and some reports of a process. */
   readonly delayMsMax: number;
+}
+
+/** Undefined where there is no such partition. */
+export function nodesOf(
+  { partitions }: Pick<RunFile, "partitions">,
+  partition: string,
+): readonly string[] | undefined {
+  return partitions.find(({ name }) => name === partition)?.nodes;
+}
+
+/** The run file for a process with these nodes, without the inputs and programs of others. */
+export function planFor(runFile: RunFile, nodes: readonly string[]): RunFile {
+  const own = Object.entries(runFile.inputs).filter(([host]) => nodes.includes(host));
+  return { ...runFile, inputs: Object.fromEntries(own), programs: programsFor(runFile, nodes) };
+}
+
+/** The user's own programs that a process with these nodes loads. */
+export function programsFor(
+  { plan, programs }: Pick<RunFile, "plan" | "programs">,
+  nodes: readonly string[],
+): Record<string, string> {
+  const its = plan.nodes.filter(({ name }) => nodes.includes(name));
+  const runs = its.flatMap((node) => {
+    if (node.kind !== "host") return [];
+    const { programs: listed, shared } = node.config;
+    return [...listed.map(({ run }) => run), ...judgeRulesOf(shared, node.name)];
+  });
+  const hasRows = its.some(({ kind }) => kind !== "switch");
+  return Object.fromEntries(
+    Object.entries(programs).filter(([name]) =>
+      runs.includes(name) || (hasRows && name === plan.coherence)
+    ),
+  );
 }
 
 /** How native programs run. */
