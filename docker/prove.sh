@@ -579,7 +579,7 @@ check_stack() {
   check "$2: the record of it" \
     "$(json "$1.json" 'r.powerFailures.map((f) => f.action + " " + f.nodes).join(", ")')" "$3"
   json "$1.json" 'r.powerFailures.map((f) => JSON.stringify(f)).join("\n")' >"$1.faults"
-  rack run "$root/scripts/scenarios/persist_pair.yaml" "${cell[@]}" --input "$work/large.bin" \
+  rack run "$root/scripts/scenarios/persist_pair.yaml" "${cell[@]}" --input "$work/middle.bin" \
     --pack all --json --faults "$1.faults" >"$1.replay"
   check "$2: replayed in one process, the same digest" "$(json "$1.json" r.digest)" "$(json "$1.replay" r.digest)"
 }
@@ -606,7 +606,7 @@ else
   check "stack: nothing is open, and no task has a socket of the engine" \
     "$(docker service inspect $(docker stack services -q "$stack") | grep -cE '"PublishedPort"|docker\.sock')" 0
   remove_stack
-  deploy stack_gone persist_pair "${cell[@]}" --input "$work/large.bin" --liveness 60000
+  deploy stack_gone persist_pair "${cell[@]}" --input "$work/middle.bin" --liveness 60000
   await_writing
   docker kill "$(task b)" >/dev/null || die "docker kill of b in the stack"
   stack_report "$work/stack_gone"
@@ -614,7 +614,7 @@ else
   check "stack: docker kill: Swarm starts nothing again" "$(task b)" ""
   remove_stack
   # It waits for b's return.
-  deploy stack_moved persist_pair "${cell[@]}" --input "$work/large.bin" --liveness 600000
+  deploy stack_moved persist_pair "${cell[@]}" --input "$work/middle.bin" --liveness 600000
   await_writing
   docker service update --force --detach=true "${stack}_b" >/dev/null || die "docker service update of b"
   stack_report "$work/stack_moved"

@@ -372,6 +372,10 @@ describe("rack compose, against the compose specification", () => {
         // The whole name, with the stack's before it, is a DNS label.
         assert.match(`${runFile.run}_${service}`, /^[a-z0-9][a-z0-9_-]{0,61}[a-z0-9]$/);
         for (const { type } of its.volumes ?? []) assert.ok(["volume", "tmpfs"].includes(type));
+        // Swarm makes a temporary folder root's, but for this.
+        for (const { type, target } of its.volumes ?? []) {
+          assert.ok(type === "volume" || target === "/tmp");
+        }
       }
     });
 

@@ -352,8 +352,8 @@ function devices(options: KubernetesOptions): Manifest[] {
 /** A leaf's devices have one server of NATS, as most of their frames stay at the leaf. */
 function device(options: KubernetesOptions, place: Place, server: number): Manifest[] {
   const { runFile, image } = options;
-  const { partition, name, kind, leaf, machine, scmBytes, staysDead } = place;
-  const stateMiB = scmBytes === undefined ? undefined : claimMiB(scmBytes);
+  const { partition, name, kind, leaf, machine, keptBytes, staysDead } = place;
+  const stateMiB = keptBytes === undefined ? undefined : claimMiB(keptBytes);
   const claimName = `${STATE}-${name}-0`;
   const own = { [DEVICE]: name };
   const isClaimed = stateMiB !== undefined;
@@ -395,8 +395,8 @@ function device(options: KubernetesOptions, place: Place, server: number): Manif
 }
 
 /** SCM, its log, and what the run leaves. */
-function claimMiB(scmBytes: number): number {
-  return 2 * Math.ceil(scmBytes / MIB) + 256;
+function claimMiB(keptBytes: number): number {
+  return 2 * Math.ceil(keptBytes / MIB) + 256;
 }
 
 /** The value of a label; a scenario's names may end in `-`. */

@@ -13,15 +13,15 @@ export interface Place {
   readonly leaf: string;
   /** A host and its RNICs are one. */
   readonly machine: string;
-  /** Bytes that its hosts' SCM takes at most; undefined: it has no host. */
-  readonly scmBytes?: number;
+  /** Its hosts' SCM; absent: nothing of it has to outlive its container, as it has no host and no trace. */
+  readonly keptBytes?: number;
   /** By the scenario: one of its nodes is killed and does not return. */
   readonly staysDead: boolean;
 }
 
 /** @param options.nameLength of {@link Place.name}, at most. */
 export function placesOf(
-  { plan, partitions }: Pick<RunFile, "plan" | "partitions">,
+  { plan, partitions, trace }: Pick<RunFile, "plan" | "partitions" | "trace">,
   { nameLength }: { readonly nameLength: number },
 ): Place[] {
   const nodes = new Map(plan.nodes.map((node) => [node.name, node]));
@@ -38,8 +38,8 @@ export function placesOf(
       kind: first.kind,
       leaf: leaves.get(machine) ?? first.name,
       machine,
-      ...(hosts.length > 0 && {
-        scmBytes: hosts.reduce((sum, { scmBytes }) => sum + scmBytes, 0),
+      ...((hosts.length > 0 || trace) && {
+        keptBytes: hosts.reduce((sum, { scmBytes }) => sum + scmBytes, 0),
       }),
       staysDead: own.some((node) =>
         plan.faults.findLast((fault) => fault.node === node)?.action === "kill"

@@ -55,6 +55,9 @@ export const SECRETS_FOLDER = "secrets", USERS_SECRET = "nats-users", KEY_SECRET
 
 const BUS_URL = `nats://nats:${NATS_PORT}`;
 
+/** Swarm gives a temporary folder to root, but for the one that everybody may write to in the image, too. */
+const TEMPORARY = "/tmp", IN_TEMPORARY = `${TEMPORARY}/rackmesh`;
+
 type Service = Readonly<Record<string, unknown>>;
 
 /** The file of a user's password in {@link SECRETS_FOLDER}: a user's name may be too long for a secret. */
@@ -123,7 +126,7 @@ function stack(options: StackOptions) {
   const { runFile, files } = options;
   const { run, stayUp } = runFile;
   const places = placesOf(runFile, { nameLength: SERVICE_NAME_MAX - run.length - 1 });
-  const states = places.filter(({ scmBytes }) => scmBytes !== undefined);
+  const states = places.filter(({ keptBytes }) => keptBytes !== undefined);
   const users = busUsers(runFile).map((user) => passwordSecret(runFile, user));
   return {
     version: "3.9",
@@ -221,16 +224,15 @@ function timekeeperService(options: StackOptions): Service {
 
 function deviceService(options: StackOptions, place: Place): Service {
   const { runFile } = options;
-  const { partition, leaf, scmBytes } = place;
-  const directory = IN_CONTAINER.state;
+  const { partition, leaf, keptBytes } = place;
+  const isKept = keptBytes !== undefined;
+  const directory = isKept ? IN_CONTAINER.state : IN_TEMPORARY;
   return service(options, {
     role: "device",
     entrypoint: parentCommand({ hosts: hostsOf(BUS_URL), directory }),
-    command: ["console/rack/containers/parent_main.ts", runFile.run, partition],
+    command: ["console/rack/containers/parent_main.ts", runFile.run, partition, directory],
     ...bus(options, partition),
-    volumes: [
-      scmBytes === undefined ? temporary(directory) : volumeMount(stateOf(place), directory),
-    ],
+    volumes: [isKept ? volumeMount(stateOf(place), directory) : temporary(TEMPORARY)],
     // True everywhere, unless the user says where.
     constraints: [`\${${placeVariable(leaf)}:-node.platform.os==linux}`],
   });
@@ -247,7 +249,7 @@ function reportService(options: StackOptions): Service {
     role: "report",
     command: ["docker/report_main.ts", runFile.run, text(label)],
     ...bus(options, USERS.report),
-    volumes: [temporary("/tmp")],
+    volumes: [temporary(TEMPORARY)],
   });
 }
 
@@ -274,7 +276,7 @@ function consoleService(options: StackOptions): Service {
       RACKMESH_CACHE: IN_CONTAINER.state,
     },
     secrets: [...secrets, secret(viewer), secret(KEY_SECRET)],
-    volumes: [volumeMount("console", IN_CONTAINER.state), temporary("/tmp")],
+    volumes: [volumeMount("console", IN_CONTAINER.state), temporary(TEMPORARY)],
   });
 }
 
