@@ -332,6 +332,17 @@ check_broken() {
     "$(json "$1.replay" r.digest)"
 }
 
+# check_gone LOG KIND TIMEKEEPER [INPUT]: the run whose b is dead for good, by the report's log and the timekeeper's record.
+check_gone() {
+  docker cp "$3:/var/lib/rackmesh/faults.jsonl" "$1.faults" >/dev/null || die "the record of $2"
+  check "$2: the record of it" "$(sed -n 's/.*"action":"\([a-z]*\)".*/\1/p' "$1.faults" | tr '\n' ' ')" "kill "
+  rack run "$root/scripts/scenarios/persist_pair.yaml" "${cell[@]}" --input "${4:-$work/large.bin}" \
+    --pack all --json --faults "$1.faults" >"$1.replay"
+  check "$2: everything confirmed survived, in its replay" "$(json "$1.replay" 'r.methods[0].loss')" null
+  check "$2: replayed in one process, the same digest" \
+    "$(grep -o 'digest [0-9a-f]*' "$1.log" | tail -n 1)" "digest $(json "$1.replay" r.digest)"
+}
+
 make services persist_pair "${cell[@]}" --input "$work/middle.bin"
 run_until_writing "$work/services"
 # The switch's own credential says what only a's card may.
@@ -376,8 +387,11 @@ take_down
 make gone persist_pair "${cell[@]}" --input "$work/large.bin"
 run_until_writing "$work/gone"
 docker kill "$(container b)" >/dev/null || die "docker kill"
-wait "$reporter" || die "the run without b: $(tail -n 20 "$work/gone.log")"
-check_broken "$work/gone" "docker kill for good" "kill b"
+wait "$reporter"
+check "docker kill for good: the report says what nobody can show it" \
+  "$? $(grep -o 'Found no files of b' "$work/gone.log")" "2 Found no files of b"
+check_gone "$work/gone" "docker kill for good" "$(container timekeeper)"
+check "docker kill for good: nobody else died" "$(others b)" "true 0 "
 take_down
 
 # ── the console ──────────────────────────────────────────────────────────────────────────────────
@@ -520,7 +534,7 @@ await_task() {
   local deadline=$((SECONDS + patience)) state
   until state=$(docker service ps --format '{{.CurrentState}}' "${stack}_$1" 2>/dev/null | head -n 1) &&
     [[ $state == $2* ]]; do
-    [[ $state != Failed* && $state != Rejected* ]] || break
+    case $state in Failed* | Rejected* | Complete*) break ;; esac
     [ "$SECONDS" -lt "$deadline" ] || die "$1 of the stack is $state, not $2: $(docker service logs "${stack}_$1" 2>&1 | tail -n 5)"
     sleep 0.2
   done
@@ -532,7 +546,7 @@ task() {
   docker ps -q --filter "label=com.docker.swarm.service.name=${stack}_$1"
 }
 
-# deploy NAME SCENARIO OPTION…: in $project and $stack, up to the task of the report.
+# deploy NAME SCENARIO OPTION…: in $project and $stack.
 deploy() {
   project=$work/$1
   rack compose "$root/scripts/scenarios/$2.yaml" --format stack --out "$project" --image "$image" \
@@ -544,7 +558,6 @@ deploy() {
   stack=$(json "$work/$1.made" r.run)
   docker stack deploy --resolve-image never --detach=true -c "$project/stack.yaml" "$stack" >"$work/$1.deploy.log" 2>&1 ||
     die "docker stack deploy: $(cat "$work/$1.deploy.log")"
-  await_task report Running
 }
 
 # The report of $stack, at its end: $1.json, $1.log.
@@ -611,8 +624,11 @@ else
   deploy stack_gone persist_pair "${cell[@]}" --input "$work/middle.bin" --liveness 60000
   await_writing
   docker kill "$(task b)" >/dev/null || die "docker kill of b in the stack"
-  stack_report "$work/stack_gone"
-  check_stack "$work/stack_gone" "stack: docker kill" "kill b"
+  await_task report Failed
+  docker service logs --raw "${stack}_report" >"$work/stack_gone.json" 2>"$work/stack_gone.log"
+  check "stack: docker kill: the report says what nobody can show it" \
+    "$(grep -o 'Found no files of b' "$work/stack_gone.log")" "Found no files of b"
+  check_gone "$work/stack_gone" "stack: docker kill" "$(task timekeeper)" "$work/middle.bin"
   check "stack: docker kill: Swarm starts nothing again" "$(task b)" ""
   remove_stack
   # It waits for b's return.
