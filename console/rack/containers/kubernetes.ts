@@ -30,7 +30,6 @@ import {
   type RunFile,
 } from "../../../fabric/rack/assembly/run_file.ts";
 import {
-  busUsers,
   CONSOLE,
   CONSOLE_KEY,
   CONSOLE_PORT,

@@ -4,7 +4,7 @@ import { createMemoryBroker } from "../../../fabric/bus/memory_bus_testing.ts";
 import { subjectOf } from "../../../fabric/bus/subjects.ts";
 import { newsToBytes } from "../../../fabric/clock/clock.ts";
 import { fail } from "../../../fabric/base/assert.ts";
-import { eventually } from "../../../tests/support/eventually.ts";
+import { until } from "../../../fabric/bus/bus_contract.ts";
 import { Joins, READY_PATH, serveReadiness } from "./readiness.ts";
 
 const RUN = "pair-1";
@@ -32,10 +32,10 @@ describe("Joins", () => {
     joins.expect("b-1");
     welcome("b-1", "a");
     welcome("b-0");
-    await eventually("the other welcome", () => heard() === 1);
+    await until(() => heard() === 1);
     assert.ok(!joins.has("b-1"));
     welcome("b-1");
-    await eventually("a welcome", () => joins.has("b-1"));
+    await until(() => joins.has("b-1"));
     assert.ok(!joins.has("b-2") && !joins.has(""));
     joins.close();
   });
@@ -46,14 +46,14 @@ describe("Joins", () => {
     // It dies before it joins.
     joins.expect("b-2");
     welcome("b-1");
-    await eventually("the earlier welcome", () => heard() === 1);
+    await until(() => heard() === 1);
     assert.ok(!joins.has("b-2"));
     welcome("b-2");
-    await eventually("a welcome", () => joins.has("b-2"));
+    await until(() => joins.has("b-2"));
     joins.expect("b-3");
     assert.ok(!joins.has("b-3"));
     welcome("b-3");
-    await eventually("a welcome", () => joins.has("b-3"));
+    await until(() => joins.has("b-3"));
     joins.close();
   });
 });
