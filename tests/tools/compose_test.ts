@@ -4,6 +4,7 @@ import { afterEach, beforeEach, describe, it } from "@std/testing/bdd";
 import { nativeSetUpOf, type RunFile } from "../../fabric/rack/assembly/run_file.ts";
 import { ROOT } from "../../console/base/paths.ts";
 import { sha256 } from "../../console/base/sha256.ts";
+import { findNatsServer } from "../../console/rack/nats_server.ts";
 import { nativeMissing } from "../support/native_rack.ts";
 import { itUnless } from "../support/skipping.ts";
 
@@ -138,6 +139,32 @@ describe("rack compose", () => {
       await assert.rejects(Deno.stat(`${folder}/out`), Deno.errors.NotFound);
     });
   }
+
+  it("kubernetes: writes settings that nats-server takes, with all that its environment has", async () => {
+    const args = [
+      PAIR,
+      ...ONE_RUN,
+      "--input",
+      "data.bin",
+      "--format",
+      "kubernetes",
+      "--out",
+      "out",
+    ];
+    const { code, error } = await compose(...args);
+    assert.equal(code, 0, error);
+    const lines = (await text("out/secrets.env")).trim().split("\n");
+    const env = Object.fromEntries(lines.map((line) => line.split(/=(.*)/s).slice(0, 2)));
+    const tried = async (more: Record<string, string>) =>
+      (await new Deno.Command(await findNatsServer(), {
+        args: ["-t", "-c", `${folder}/out/nats.conf`],
+        clearEnv: true,
+        env: { ...env, ...more },
+      }).output()).success;
+    assert.ok(await tried({ POD_NAME: "nats-0" }));
+    // It misses what it is not given.
+    assert.ok(!await tried({}));
+  });
 
   it("refuses an engine that it does not know", async () => {
     const { code, error } = await compose(PAIR, ...ONE_RUN, "--format", "nomad", "--out", "out");

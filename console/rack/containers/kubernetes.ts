@@ -125,7 +125,7 @@ export function kubernetesFolder(options: KubernetesOptions): Map<string, string
   ]);
 }
 
-/** Variables of `secrets.env` beside those of {@link busUsers}, for a random password. */
+/** Variables of `secrets.env` beside those of {@link passwordVariable}, from a random password. */
 export function routeSecrets(password: string): Record<string, string> {
   return {
     [ROUTE_PASSWORD]: password,

@@ -81,9 +81,9 @@ function dnsLabels(names: readonly string[], length: number): string[] {
 }
 
 /**
- * What processes are given at least, in MiB and thousandths of a core. Measured at 100 hosts: a device
- * with its parent is 45 to 65 MiB and takes 0.4 s of a core for its part of a run of 51 s; the
- * timekeeper takes 0.1 ms a grant at 65 partitions and 0.2 ms at 201, a server of NATS 0.14 ms.
+ * What processes are given at least, in MiB and thousandths of a core. Measured: a device with its parent
+ * is 45 to 65 MiB and takes 0.4 s of a core for a run of 51 s (100 hosts); a grant with its report takes
+ * the timekeeper 60 to 120 µs, a server of NATS 70 µs and three of them 150 (`docker/CLUSTER.md`).
  */
 export function needsOf(
   role: "device" | "timekeeper" | "nats" | "report" | "console",
