@@ -39,7 +39,8 @@ describe("placesOf", () => {
   });
 
   it("knows a machine's leaf, and what of it has to be kept", () => {
-    const text = "name: t\nfabric: { topology: leaf-spine, leaves: 2, spines: 1 }\nhosts: { a: {}, b: {} }\n";
+    const text =
+      "name: t\nfabric: { topology: leaf-spine, leaves: 2, spines: 1 }\nhosts: { a: {}, b: {} }\n";
     const places = new Map(placesIn(text).map((place) => [place.partition, place]));
     const { a, "a-rnic": card, b, leaf1 } = Object.fromEntries(places);
     assert.deepEqual([a!.machine, card!.machine, a!.leaf], ["a", "a", card!.leaf]);
