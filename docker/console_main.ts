@@ -4,6 +4,7 @@
  */
 import { USERS } from "../fabric/bus/access.ts";
 import { EXIT } from "../fabric/base/exit.ts";
+import { readVariableFiles } from "../fabric/process.ts";
 import { busAddressFrom } from "../fabric/rack/assembly/run_file.ts";
 import { RUN_NAME, VIEWER_PASSWORD } from "../console/rack/containers/compose_file.ts";
 import { explain } from "../console/rack/failure.ts";
@@ -11,6 +12,7 @@ import { attachRack } from "../console/rack/remote/attach.ts";
 import { say } from "../scripts/commands/output.ts";
 
 try {
+  readVariableFiles();
   const run = Deno.env.get(RUN_NAME) ?? "";
   await attachRack({
     run,

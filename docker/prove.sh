@@ -10,7 +10,9 @@
 #   - the console in its container shows the rack and drives it: power without the Docker socket, cables, time,
 #     replay and a campaign, for an operator and for no viewer;
 #   - a checkpoint of it, and any instant, is brought up again as a rack of processes in the console's container,
-#     every device with the run's digest: by the API and by the command.
+#     every device with the run's digest: by the API and by the command;
+#   - as a stack on a Docker Swarm of this one node it is the same rack, too, to which `docker kill` and a moved task are
+#     power failures; where there is no Swarm, one is made for that time.
 # Takes away all that it made.  Exit code: 0 proved; 1 not; 2 there is nothing to prove it on.
 #   docker/prove.sh [--base IMAGE --nats-image IMAGE] [--keep]
 # --base, --nats-image: public images instead of a base made of this machine's files
@@ -51,6 +53,7 @@ base_image=rackmesh-prove-base:$$
 console_port=$("$RACKMESH_DENO" eval 'console.log(Deno.listen({ hostname: "127.0.0.1", port: 0 }).addr.port)')
 failed=0
 projects=()
+stack='' layer='' own_swarm=no
 
 compose() {
   (cd "$project" && "${compose_command[@]}" "$@")
@@ -61,6 +64,8 @@ clean_up() {
   for project in ${projects[@]+"${projects[@]}"}; do
     compose down --volumes --remove-orphans --timeout 5 >/dev/null 2>&1
   done
+  [ -z "$stack" ] || remove_stack
+  [ "$own_swarm" = no ] || docker swarm leave --force >/dev/null 2>&1
   if [ "$keep" = no ]; then
     docker rmi --force "$image" >/dev/null 2>&1
     [ -n "$base" ] || docker rmi --force "$base_image" >/dev/null 2>&1
@@ -327,6 +332,17 @@ check_broken() {
     "$(json "$1.replay" r.digest)"
 }
 
+# check_gone LOG KIND TIMEKEEPER [INPUT]: the run whose b is dead for good, by the report's log and the timekeeper's record.
+check_gone() {
+  docker cp "$3:/var/lib/rackmesh/faults.jsonl" "$1.faults" >/dev/null || die "the record of $2"
+  check "$2: the record of it" "$(sed -n 's/.*"action":"\([a-z]*\)".*/\1/p' "$1.faults" | tr '\n' ' ')" "kill "
+  rack run "$root/scripts/scenarios/persist_pair.yaml" "${cell[@]}" --input "${4:-$work/large.bin}" \
+    --pack all --json --faults "$1.faults" >"$1.replay"
+  check "$2: everything confirmed survived, in its replay" "$(json "$1.replay" 'r.methods[0].loss')" null
+  check "$2: replayed in one process, the same digest" \
+    "$(grep -o 'digest [0-9a-f]*' "$1.log" | tail -n 1)" "digest $(json "$1.replay" r.digest)"
+}
+
 make services persist_pair "${cell[@]}" --input "$work/middle.bin"
 run_until_writing "$work/services"
 # The switch's own credential says what only a's card may.
@@ -335,12 +351,12 @@ docker exec "$(container tor)" deno eval --quiet --cached-only '
   import { connectNats } from "/opt/rackmesh/fabric/bus/nats_bus.ts";
   import { subjectOf } from "/opt/rackmesh/fabric/bus/subjects.ts";
   import { busAddressFrom } from "/opt/rackmesh/fabric/rack/assembly/run_file.ts";
-  const { run } = JSON.parse(Deno.readTextFileSync("/etc/rackmesh/run.json"));
+  const [run] = Deno.args;
   const address = busAddressFrom((name) => Deno.env.get(name));
   const bus = await connectNats({ ...address, run, name: "tor", onError() {} });
   bus.publish(subjectOf({ kind: "wire", run, from: "a-rnic", to: "a" }), new Uint8Array(1));
   await bus.close();
-' >"$work/forged.log" 2>&1 || die "a forged message: $(cat "$work/forged.log")"
+' -- "$(sed -n 's/^COMPOSE_PROJECT_NAME=//p' "$project/.env")" >"$work/forged.log" 2>&1 || die "a forged message: $(cat "$work/forged.log")"
 for service in timekeeper nats; do
   docker kill "$(container "$service")" >/dev/null || die "docker kill of $service"
   docker start "$(container "$service")" >/dev/null || die "docker start of $service"
@@ -350,9 +366,9 @@ rack run "$root/scripts/scenarios/persist_pair.yaml" "${cell[@]}" --input "$work
   --pack all --json >"$work/packed_middle.json"
 check "digest with timekeeper and nats-server killed and started" \
   "$(json "$work/services.json" r.digest)" "$(json "$work/packed_middle.json" r.digest)"
-check "what the broker refused is in the report" \
-  "$(json "$work/services.json" 'r.refused.map(({ by, of, subject }) => [by, of, subject.replace(/^rack\.[^.]+/, "")]).join(" ")')" \
-  "nats-server,tor,.wire.a-rnic.a"
+check "what the server refused is in its log" \
+  "$(compose logs nats 2>&1 | grep -o 'Publish Violation - User "tor", Subject "rack\..*\.wire\.a-rnic\.a"' | sed 's/rack\.[^.]*//')" \
+  'Publish Violation - User "tor", Subject ".wire.a-rnic.a"'
 take_down
 
 # The rack is to wait for it, however long a busy machine takes to start a container.
@@ -371,8 +387,11 @@ take_down
 make gone persist_pair "${cell[@]}" --input "$work/large.bin"
 run_until_writing "$work/gone"
 docker kill "$(container b)" >/dev/null || die "docker kill"
-wait "$reporter" || die "the run without b: $(tail -n 20 "$work/gone.log")"
-check_broken "$work/gone" "docker kill for good" "kill b"
+wait "$reporter"
+check "docker kill for good: the report says what nobody can show it" \
+  "$? $(grep -o 'Found no files of b' "$work/gone.log")" "2 Found no files of b"
+check_gone "$work/gone" "docker kill for good" "$(container timekeeper)"
+check "docker kill for good: nobody else died" "$(others b)" "true 0 "
 take_down
 
 # ── the console ──────────────────────────────────────────────────────────────────────────────────
@@ -483,8 +502,6 @@ check "console: its own replay of the rack is exact" \
   "$(api "$key" GET "/api/v1/runs/$run/timeline" '[r.exactness.state, r.exactness.digest].join(" ")')" "equal $digest"
 check "console: behind the end of a run, nothing is killed" \
   "$(api "$key" POST "$rack_api/power" r.error.kind '{"action":"kill","node":"b"}')" refused
-check "console: the rack is Docker's to take down" \
-  "$(api "$key" POST "/api/v1/runs/$run/down" r.error.kind)" refused
 job=$(api "$key" POST /api/v1/jobs r.id \
   '{"kind":"chaos","scenario":{"shipped":"persist_pair"},"method":"persist-opcode","ddio":"off","rounds":2}')
 ended "$job"
@@ -509,5 +526,118 @@ in_console resume "$run" --at "${cut% *}" --json >"$work/resumed.json" ||
   die "rack resume: $(cat "$work/in_console.log")"
 check "the same by the command, at that time" "$(json "$work/resumed.json" 'r.atPs + "ps " + r.digest')" "$cut"
 take_down
+
+# ── a stack on Docker Swarm ──────────────────────────────────────────────────────────────────────
+
+# await_task SERVICE STATE: until the last task of a service of $stack is in that state.
+await_task() {
+  local deadline=$((SECONDS + patience)) state
+  until state=$(docker service ps --format '{{.CurrentState}}' "${stack}_$1" 2>/dev/null | head -n 1) &&
+    [[ $state == $2* ]]; do
+    case $state in Failed* | Rejected* | Complete*) break ;; esac
+    [ "$SECONDS" -lt "$deadline" ] || die "$1 of the stack is $state, not $2: $(docker service logs "${stack}_$1" 2>&1 | tail -n 5)"
+    sleep 0.2
+  done
+  [[ $state == $2* ]] || die "$1 of the stack has ended: $state: $(docker service logs "${stack}_$1" 2>&1 | tail -n 5)"
+}
+
+# The container of a service of $stack that runs.
+task() {
+  docker ps -q --filter "label=com.docker.swarm.service.name=${stack}_$1"
+}
+
+# deploy NAME SCENARIO OPTION…: in $project and $stack.
+deploy() {
+  project=$work/$1
+  rack compose "$root/scripts/scenarios/$2.yaml" --format stack --out "$project" --image "$image" \
+    --nats-image "${nats_image:-$image}" "${@:3}" --json >"$work/$1.made" 2>"$work/$1.compose.log" ||
+    die "rack compose --format stack: $(cat "$work/$1.compose.log")"
+  layer=$(json "$work/$1.made" 'r.layerImage ?? ""')
+  [ -z "$layer" ] || docker build --quiet -t "$layer" "$project/layer" >"$work/build.log" 2>&1 ||
+    die "docker build of the layer: $(tail -n 5 "$work/build.log")"
+  stack=$(json "$work/$1.made" r.run)
+  docker stack deploy --resolve-image never --detach=true -c "$project/stack.yaml" "$stack" >"$work/$1.deploy.log" 2>&1 ||
+    die "docker stack deploy: $(cat "$work/$1.deploy.log")"
+}
+
+# The report of $stack, at its end: $1.json, $1.log.
+stack_report() {
+  await_task report Complete
+  docker service logs --raw "${stack}_report" >"$1.json" 2>"$1.log"
+}
+
+# Until b of $stack has written something.
+await_writing() {
+  local deadline=$((SECONDS + patience))
+  until docker service logs --raw "${stack}_report" 2>&1 | grep -q ' [0-9]* %'; do
+    [ "$SECONDS" -lt "$deadline" ] || die "the stack does not get on: $(docker service logs "${stack}_report" 2>&1 | tail -n 5)"
+    sleep 0.1
+  done
+}
+
+remove_stack() {
+  local deadline=$((SECONDS + patience)) label=label=com.docker.stack.namespace=$stack
+  docker stack rm --detach=true "$stack" >/dev/null 2>&1
+  until [ -z "$(docker ps -aq --filter "$label")$(docker network ls -q --filter "$label")" ] ||
+    [ "$SECONDS" -ge "$deadline" ]; do
+    sleep 0.2
+  done
+  docker volume ls -q --filter "$label" | xargs -r docker volume rm >/dev/null
+  [ -z "$layer" ] || docker rmi --force "$layer" >/dev/null 2>&1
+  stack=''
+}
+
+# check_stack LOG KIND FAULTS: the report on a stack whose b was killed.
+check_stack() {
+  check "$2: everything confirmed survived" \
+    "$(json "$1.json" 'r.methods[0].confirmed > 0 && r.methods[0].loss === null')" true
+  check "$2: the record of it" \
+    "$(json "$1.json" 'r.powerFailures.map((f) => f.action + " " + f.nodes).join(", ")')" "$3"
+  json "$1.json" 'r.powerFailures.map((f) => JSON.stringify(f)).join("\n")' >"$1.faults"
+  rack run "$root/scripts/scenarios/persist_pair.yaml" "${cell[@]}" --input "$work/middle.bin" \
+    --pack all --json --faults "$1.faults" >"$1.replay"
+  check "$2: replayed in one process, the same digest" "$(json "$1.json" r.digest)" "$(json "$1.replay" r.digest)"
+}
+
+# Why there can be no stack here; nothing where there can.
+no_swarm() {
+  case $(docker info --format '{{.Swarm.LocalNodeState}} {{.Swarm.ControlAvailable}}') in
+    "active true") return ;;
+    inactive*) ;;
+    *) echo "this node is of a Swarm and no manager of it" && return ;;
+  esac
+  docker swarm init --advertise-addr 127.0.0.1 --listen-addr 127.0.0.1 2>&1 >/dev/null | tail -n 1
+}
+
+was_swarm=$(docker info --format '{{.Swarm.LocalNodeState}}')
+if why=$(no_swarm) && [ -n "$why" ]; then
+  echo "skip a stack on Docker Swarm: $why"
+else
+  [ "$was_swarm" = active ] || own_swarm=yes
+  deploy stack_plain persist_pair_kill "${cell[@]}" --input "$work/small.bin"
+  stack_report "$work/stack_plain"
+  check "stack: digest of the run in one process, killed and started by the scenario" \
+    "$(json "$work/stack_plain.json" r.digest)" "$(json "$work/packed_kill.json" r.digest)"
+  check "stack: nothing is open, and no task has a socket of the engine" \
+    "$(docker service inspect $(docker stack services -q "$stack") | grep -cE '"PublishedPort"|docker\.sock')" 0
+  remove_stack
+  deploy stack_gone persist_pair "${cell[@]}" --input "$work/middle.bin" --liveness 60000
+  await_writing
+  docker kill "$(task b)" >/dev/null || die "docker kill of b in the stack"
+  await_task report Failed
+  docker service logs --raw "${stack}_report" >"$work/stack_gone.json" 2>"$work/stack_gone.log"
+  check "stack: docker kill: the report says what nobody can show it" \
+    "$(grep -o 'Found no files of b' "$work/stack_gone.log")" "Found no files of b"
+  check_gone "$work/stack_gone" "stack: docker kill" "$(task timekeeper)" "$work/middle.bin"
+  check "stack: docker kill: Swarm starts nothing again" "$(task b)" ""
+  remove_stack
+  # It waits for b's return.
+  deploy stack_moved persist_pair "${cell[@]}" --input "$work/middle.bin" --liveness 600000
+  await_writing
+  docker service update --force --detach=true "${stack}_b" >/dev/null || die "docker service update of b"
+  stack_report "$work/stack_moved"
+  check_stack "$work/stack_moved" "stack: a task that Swarm starts anew" "kill b, start b"
+  remove_stack
+fi
 
 exit "$failed"

@@ -9,6 +9,7 @@ import { decode } from "../fabric/bus/codec.ts";
 import { connectNats } from "../fabric/bus/nats_bus.ts";
 import { ANY, patternOf } from "../fabric/bus/subjects.ts";
 import { EXIT } from "../fabric/base/exit.ts";
+import { readVariableFiles } from "../fabric/process.ts";
 import { busAddressFrom, type FinalReply, type RunFile } from "../fabric/rack/assembly/run_file.ts";
 import { PATIENCE_MS } from "../fabric/base/patience.ts";
 import { sleep } from "../fabric/bus/wall_time.ts";
@@ -37,6 +38,7 @@ const STALLED_MS = 10_000;
 const DIRECTORY = "/tmp/run";
 
 async function main(run: string, label: string, directory: string): Promise<number> {
+  readVariableFiles();
   const bus = await connectNats({
     ...busAddressFrom((variable) => Deno.env.get(variable)),
     run,

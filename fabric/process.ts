@@ -10,6 +10,19 @@ const CHECK_MS = 1_000;
 /** The parent may end before the child starts. */
 export const PARENT_VARIABLE = "RACKMESH_PARENT";
 
+/** Of a variable whose value is in a file: secrets come as files where an engine has no other way. */
+export const FILE_SUFFIX = "_FILE";
+const OURS = "RACKMESH_";
+
+/** Gives each variable `RACKMESH_X`, and child processes, the text of the file in `RACKMESH_X_FILE`. */
+export function readVariableFiles(): void {
+  for (const [name, path] of Object.entries(Deno.env.toObject())) {
+    if (!name.startsWith(OURS) || !name.endsWith(FILE_SUFFIX) || path === "") continue;
+    const text = Deno.readTextFileSync(path);
+    Deno.env.set(name.slice(0, -FILE_SUFFIX.length), text.trimEnd());
+  }
+}
+
 /**
  * `start` returns a function that stops the work. A signal, the parent's end and the loss of the
  * bus end the process.
@@ -22,6 +35,7 @@ export async function runOnBus(
   // Until the work has begun, the process ends at once.
   let end: () => void = () => Deno.exit(EXIT.done);
   endWithParent(() => end());
+  readVariableFiles();
   const bus = await connectNats({
     ...busAddressFrom((variable) => Deno.env.get(variable)),
     // The machine may be busy with the start of hundreds of processes. While the parent lives, this

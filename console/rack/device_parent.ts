@@ -33,6 +33,7 @@ import { RackError } from "../base/rack_error.ts";
 import { sha256 } from "../base/sha256.ts";
 import { startChild, statusText } from "./children.ts";
 import { deviceRights, LEFT_BY_DEVICES } from "./device_rights.ts";
+import { Joins } from "./containers/readiness.ts";
 import { DeviceSlot } from "./device_slot.ts";
 import { ControlClient } from "./live/control.ts";
 import { takePlan } from "./remote/plan_over_bus.ts";
@@ -55,6 +56,7 @@ export class DeviceParent {
   readonly #slot: DeviceSlot;
   readonly #control: ControlClient;
   readonly #options: ParentOptions;
+  readonly #joins: Joins;
   readonly #subscriptions: Subscription[] = [];
   readonly #over = Promise.withResolvers<void>();
   #code: number = EXIT.unclear;
@@ -79,6 +81,7 @@ export class DeviceParent {
     const { bus, run, partition, address, directory, onOutput, onEvent } = options;
     this.#options = options;
     this.#control = new ControlClient(bus, run);
+    this.#joins = new Joins(bus, { run, partition });
     this.#over.promise.catch(() => {});
     const nodes = nodesOf(runFile, partition)!;
     const isNative = nativeIn(runFile.plan, nodes).length > 0;
@@ -96,7 +99,10 @@ export class DeviceParent {
           rights: ["--frozen", ...deviceRights(hostsOf(address.url), { isNative })],
           cwd: directory,
         }),
-      onStart: ({ pid }) => onEvent(`${partition} started, pid ${pid}`),
+      onStart: ({ pid }) => {
+        this.#joins.expect(this.#slot.instance);
+        onEvent(`${partition} started, pid ${pid}`);
+      },
       onEnd: (child, status) => {
         onEvent(`${partition} has lost its power (${statusText(status)})`);
         if (status.signal !== null) return true;
@@ -112,6 +118,11 @@ export class DeviceParent {
         ),
     });
     this.#subscribe(directory);
+  }
+
+  /** Its device has power, and the timekeeper has taken it up. */
+  get hasJoined(): boolean {
+    return this.#slot.child !== undefined && this.#joins.has(this.#slot.instance);
   }
 
   /** Settles when the rack has gone down; rejects with RackError where the device never comes up. */
@@ -141,6 +152,7 @@ export class DeviceParent {
   /** The device's process is left to end by itself, with this one. */
   close(): void {
     this.#slot.close();
+    this.#joins.close();
     for (const subscription of this.#subscriptions) subscription.close();
   }
 

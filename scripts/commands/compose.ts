@@ -1,7 +1,12 @@
 import type { Command } from "commander";
 import { PROCESS_PACKINGS } from "../../fabric/rack/assembly/topology.ts";
 import { LIVENESS_RANGE } from "../../console/rack/elsewhere.ts";
-import { composeRack } from "../../console/rack/containers/compose.ts";
+import {
+  type Composed,
+  composeRack,
+  type Format,
+  FORMATS,
+} from "../../console/rack/containers/compose.ts";
 import { onInterrupt } from "./interrupt.ts";
 import {
   addCheckOption,
@@ -17,6 +22,7 @@ import {
 import { print, say } from "./output.ts";
 
 interface ComposeFlags extends VariantFlags, CheckFlags {
+  readonly format: string;
   readonly out: string;
   readonly image: string;
   readonly natsImage: string;
@@ -34,7 +40,10 @@ const LIVENESS_MS = 5_000;
 export function addCompose(program: Command): void {
   const command = addCheckOption(addVariantOptions(program.command("compose <scenario>")));
   addPackOption(command, { words: PROCESS_PACKINGS, normal: "node", what: "nodes to containers" })
-    .description("write a folder from which docker-compose runs the scenario")
+    .description(
+      "write a folder from which docker-compose, Docker Swarm or Kubernetes runs the scenario",
+    )
+    .option("--format <word>", `for what: ${FORMATS.join(", ")}`, "compose")
     .requiredOption("--out <dir>", "the folder: a new or an empty one")
     .option("--image <name>", "the image built from docker/Dockerfile", "rackmesh:local")
     .option("--nats-image <name>", "with nats-server; may be the same as --image", "nats:2.14")
@@ -58,6 +67,7 @@ export function addCompose(program: Command): void {
 
 async function compose(path: string, flags: ComposeFlags): Promise<void> {
   const { out, image, natsImage, liveness, trace = false, up: stayUp = false } = flags;
+  const format = wordOf("--format", flags.format, FORMATS);
   const packing = wordOf("--pack", flags.pack, PROCESS_PACKINGS);
   const livenessMs = whole("--liveness", liveness, LIVENESS_RANGE);
   const onNotice = flags.json ? () => {} : say;
@@ -65,10 +75,10 @@ async function compose(path: string, flags: ComposeFlags): Promise<void> {
     ...prepareOptions(flags, packing),
     native: { kind: "containers", onNotice } as const,
   };
-  const options = { prepare, out, image, natsImage, livenessMs };
+  const options = { format, prepare, out, image, natsImage, livenessMs };
   const consolePort = whole("--console-port", flags.consolePort, { least: 1, most: 65_535 });
   const scenario = await checkedScenario(path, flags);
-  const run = await composeRack(scenario, {
+  const composed = await composeRack(scenario, {
     ...options,
     signal: onInterrupt("stopping"),
     ...{ trace, stayUp, consolePort },
@@ -76,9 +86,31 @@ async function compose(path: string, flags: ComposeFlags): Promise<void> {
       if (flags.json !== true) say(`put on ${hosts.join(", ")} is left out as it has no file`);
     },
   });
-  if (flags.json) print(JSON.stringify({ run, directory: out, image, natsImage }));
-  else {
-    const first = stayUp ? "docker-compose up -d" : "docker-compose run --rm -T report";
-    say(`${out}: now ${first}, then docker-compose down -v`);
+  const { run, layerImage } = composed;
+  if (flags.json) {
+    const layer = layerImage === undefined ? {} : { layerImage };
+    return print(JSON.stringify({ run, format, directory: out, image, natsImage, ...layer }));
+  }
+  if (layerImage !== undefined) {
+    say(
+      `${out}/layer has what is too large for ${format}: docker build -t ${layerImage} ${out}/layer`,
+    );
+  }
+  say(`${out}: ${nextSteps(format, { out, stayUp, ...composed })}`);
+}
+
+function nextSteps(
+  format: Format,
+  { run, out, stayUp }: Composed & { readonly out: string; readonly stayUp: boolean },
+): string {
+  switch (format) {
+    case "compose": {
+      const first = stayUp ? "docker-compose up -d" : "docker-compose run --rm -T report";
+      return `now ${first}, then docker-compose down -v`;
+    }
+    case "stack":
+      return `now docker stack deploy -c ${out}/stack.yaml ${run}; stack.yaml says the rest`;
+    case "kubernetes":
+      return `now kubectl apply --server-side -k ${out}; kustomization.yaml says the rest`;
   }
 }

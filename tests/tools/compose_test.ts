@@ -4,6 +4,7 @@ import { afterEach, beforeEach, describe, it } from "@std/testing/bdd";
 import { nativeSetUpOf, type RunFile } from "../../fabric/rack/assembly/run_file.ts";
 import { ROOT } from "../../console/base/paths.ts";
 import { sha256 } from "../../console/base/sha256.ts";
+import { findNatsServer } from "../../console/rack/nats_server.ts";
 import { nativeMissing } from "../support/native_rack.ts";
 import { itUnless } from "../support/skipping.ts";
 
@@ -79,6 +80,130 @@ describe("rack compose", () => {
       const content = await text(`out/${file}`);
       for (const word of both) assert.ok(!content.includes(word), file);
     }
+  });
+
+  for (
+    const [format, secret] of [["stack", "secrets"], ["kubernetes", "secrets.env"]] as const
+  ) {
+    it(`${format}: keeps what is secret to the user, and out of all other files`, async () => {
+      const args = [PAIR, ...ONE_RUN, "--input", "data.bin", "--format", format, "--out", "out"];
+      const { code, error } = await compose(...args);
+      assert.equal(code, 0, error);
+      const texts = new Map<string, string>();
+      for await (const path of filesIn(`${folder}/out`)) {
+        texts.set(path, await Deno.readTextFile(`${folder}/out/${path}`));
+      }
+      const secrets = [...texts].filter(([path]) => path.startsWith(secret));
+      const words = new Set(
+        secrets.flatMap(([, text]) => text.match(/\bp?[0-9a-f]{32,}\b/g) ?? []),
+      );
+      // Of nine users and the console, and of the servers among themselves.
+      assert.equal(words.size, format === "stack" ? 10 : 11);
+      for (const [path] of secrets) assert.equal(await mode(`out/${path}`), 0o600, path);
+      for (const [path, text] of texts) {
+        if (path.startsWith(secret)) continue;
+        assert.equal(await mode(`out/${path}`), 0o644, path);
+        for (const word of words) assert.ok(!text.includes(word), path);
+      }
+      const { inputs } = await runFile();
+      assert.deepEqual(inputs, { a: { "data.bin": "/etc/rackmesh/inputs/a/0-data.bin" } });
+    });
+
+    it(`${format}: puts what is too large for a config into an image`, async () => {
+      await Deno.writeFile(`${folder}/data.bin`, new Uint8Array(1_100_000));
+      const args = [PAIR, ...ONE_RUN, "--input", "data.bin", "--format", format, "--out", "out"];
+      const { code, error } = await compose(...args, "--image", "hub:5000/rackmesh");
+      assert.equal(code, 0, error);
+      const { run, inputs } = await runFile(), file = "inputs/a/0-data.bin";
+      assert.deepEqual(inputs, { a: { "data.bin": `/srv/rackmesh/${file}` } });
+      assert.equal((await Deno.stat(`${folder}/out/layer/${file}`)).size, 1_100_000);
+      const dockerfile = await text("out/layer/Dockerfile");
+      assert.match(dockerfile, /^FROM hub:5000\/rackmesh\nCOPY \. \/srv\/rackmesh$/m);
+      const image = `hub:5000/rackmesh:${run}`;
+      assert.match(error, new RegExp(`docker build -t ${image} out/layer`));
+      const written = format === "stack" ? "out/stack.yaml" : "out/services.yaml";
+      // The timekeeper's, which serves it to the others.
+      assert.equal((await text(written)).split(`"image": "${image}"`).length, 2);
+      assert.ok(!(await text(written)).includes("0-data.bin"));
+    });
+
+    withNative(`${format}: refuses native programs, which need a seccomp profile`, async () => {
+      await scenario("native: [./mine]");
+      await Deno.copyFile("/usr/bin/true", `${folder}/mine`);
+      const { code, error } = await compose("scenario.yaml", "--format", format, "--out", "out");
+      assert.equal(code, 64);
+      assert.match(
+        error,
+        new RegExp(`--format is ${format} for a scenario with native.*: expected compose`),
+      );
+      await assert.rejects(Deno.stat(`${folder}/out`), Deno.errors.NotFound);
+    });
+  }
+
+  it("kubernetes: writes settings that nats-server takes, with all that its environment has", async () => {
+    const args = [
+      PAIR,
+      ...ONE_RUN,
+      "--input",
+      "data.bin",
+      "--format",
+      "kubernetes",
+      "--out",
+      "out",
+    ];
+    const { code, error } = await compose(...args);
+    assert.equal(code, 0, error);
+    const lines = (await text("out/secrets.env")).trim().split("\n");
+    const env = Object.fromEntries(lines.map((line) => line.split(/=(.*)/s).slice(0, 2)));
+    const tried = async (more: Record<string, string>) =>
+      (await new Deno.Command(await findNatsServer(), {
+        args: ["-t", "-c", `${folder}/out/nats.conf`],
+        clearEnv: true,
+        env: { ...env, ...more },
+      }).output()).success;
+    assert.ok(await tried({ POD_NAME: "nats-0" }));
+    // It misses what it is not given.
+    assert.ok(!await tried({}));
+  });
+
+  it("refuses an engine that it does not know", async () => {
+    const { code, error } = await compose(PAIR, ...ONE_RUN, "--format", "nomad", "--out", "out");
+    assert.equal(code, 64);
+    assert.match(error, /--format.*nomad.*compose, stack.*kubernetes/);
+  });
+
+  it("says to an older docker-compose how many services there are, where that is over its limit", async () => {
+    for (const [hosts, expected] of [[29, undefined], [30, "81"]] as const) {
+      const names = Array.from({ length: hosts }, (_, i) => `  h${i}: {}\n`).join("");
+      await Deno.writeTextFile(
+        `${folder}/many.yaml`,
+        `name: many\nseed: 7\nprofile: clx-optane-cx5\nhosts:\n${names}programs:\n` +
+          "  - { on: h0, run: put, to: h1, method: persist-opcode, bytes: 4KiB }\n",
+      );
+      const { code, error } = await compose("many.yaml", "--ddio", "off", "--out", `out${hosts}`);
+      assert.equal(code, 0, error);
+      const limit = /^COMPOSE_PARALLEL_LIMIT=(\d+)$/m.exec(await text(`out${hosts}/.env`))?.[1];
+      assert.equal(limit, expected);
+    }
+  });
+
+  it("refuses more users than an engine's configs have room for, and says what helps", async () => {
+    const names = Array.from({ length: 170 }, (_, i) => `  h${i}: {}\n`).join("");
+    await Deno.writeTextFile(
+      `${folder}/many.yaml`,
+      `name: many\nseed: 7\nprofile: clx-optane-cx5\nhosts:\n${names}programs:\n` +
+        "  - { on: h0, run: put, to: h1, method: persist-opcode, bytes: 4KiB }\n",
+    );
+    const many = ["many.yaml", "--ddio", "off", "--format", "stack", "--out"];
+    const { code, error } = await compose(...many, "out");
+    assert.equal(code, 64);
+    assert.match(
+      error,
+      /--format is stack, which takes 512000 B, for \d+ B of users of nats-server.*--pack machine/,
+    );
+    await assert.rejects(Deno.stat(`${folder}/out`), Deno.errors.NotFound);
+    const packed = await compose(...many, "packed", "--pack", "machine");
+    assert.equal(packed.code, 0, packed.error);
   });
 
   it("makes a rack that stays up, without the file that a put lacks", async () => {
@@ -195,6 +320,13 @@ describe("rack compose", () => {
       assert.match(error, expected);
     }
   });
+
+  async function* filesIn(root: string, below = ""): AsyncGenerator<string> {
+    for await (const { name, isDirectory } of Deno.readDir(`${root}/${below}`)) {
+      if (isDirectory) yield* filesIn(root, `${below}${name}/`);
+      else yield `${below}${name}`;
+    }
+  }
 
   function scenario(program: string, second = "b"): Promise<void> {
     return Deno.writeTextFile(

@@ -1,3 +1,4 @@
+import type { AccessRack } from "../../../fabric/bus/access.ts";
 import {
   type NativeSetUp,
   nativeSetUpOf,
@@ -12,6 +13,7 @@ import {
   IN_CONTAINER,
   NATIVE_FILES,
   natsConfig,
+  natsUsers,
   OWN_SERVICES,
   passwordVariable,
   SECCOMP_FILE,
@@ -21,9 +23,29 @@ import type { ScenarioSource } from "../../scenarios/scenario_source.ts";
 import { prepareOne } from "../bring_up.ts";
 import { nativeFiles } from "../native/closure.ts";
 import { onlyOne, prepare, type Prepared, type PrepareOptions, runFileOf } from "../prepare.ts";
+import {
+  CONFIG_MAP_BYTES_MAX,
+  kubernetesFolder,
+  type KubernetesOptions,
+  routeSecrets,
+  SECRETS_FILE,
+} from "./kubernetes.ts";
 import { seccompProfile } from "./seccomp.ts";
+import {
+  CONFIG_BYTES_MAX,
+  KEY_SECRET,
+  passwordSecret,
+  SECRETS_FOLDER,
+  stackFiles,
+  USERS_SECRET,
+} from "./stack_file.ts";
+
+/** What brings the containers up. */
+export const FORMATS = ["compose", "stack", "kubernetes"] as const;
+export type Format = typeof FORMATS[number];
 
 export interface ComposeOptions {
+  readonly format: Format;
   readonly prepare: PrepareOptions;
   readonly signal?: AbortSignal;
   readonly out: string;
@@ -43,23 +65,41 @@ const NAME_LENGTH = 24;
 const ID_BYTES = 3;
 const PASSWORD_BYTES = 16, KEY_BYTES = 32;
 
-/** Writes the folder; returns the run's name, which is the compose project's. @throws Refusal */
+/** What a file may have that the engine brings to a container; more goes into an image. */
+const FILE_BYTES_MAX: Readonly<Record<Format, number>> = {
+  compose: Infinity,
+  stack: CONFIG_BYTES_MAX,
+  kubernetes: CONFIG_MAP_BYTES_MAX,
+};
+
+export interface Composed {
+  /** The compose project's, stack's or namespace's name, too. */
+  readonly run: string;
+  /** To be built from the folder `layer`; absent: every file has room otherwise. */
+  readonly layerImage?: string;
+}
+
+/** Writes the folder. @throws Refusal */
 export async function composeRack(
   scenario: ScenarioSource,
   options: ComposeOptions,
-): Promise<string> {
-  const { out, image, natsImage, livenessMs, trace, stayUp, consolePort } = options;
+): Promise<Composed> {
+  const { format, out, image, livenessMs, trace, stayUp } = options;
   const one = stayUp ? (await prepareOne(scenario, options)).prepared : onlyOne(
     await prepare(scenario, { ...options.prepare, signal: options.signal }),
     scenario.path,
   );
   refuseNames(one);
   refuseCaptures(one);
-  const setUp = nativeSetUpOf(one), files = setUp && await nativeFiles(one.plan, setUp);
-  await makeFolder(out);
-  const inputs = await takeInputs(one, out);
-  const native = setUp && await takeNative(setUp, files!, out);
+  const setUp = nativeSetUpOf(one);
+  if (setUp !== undefined) refuseNative(format);
   const run = `${projectName(one.plan.scenario)}-${randomHex(ID_BYTES)}`;
+  refuseManyUsers({ ...one, run }, format);
+  const files = setUp && await nativeFiles(one.plan, setUp);
+  await makeFolder(out);
+  const taken: TakenFiles = { mounted: {}, isLayered: false };
+  const inputs = await takeInputs(one, { out, format, taken });
+  const native = setUp && await takeNative(setUp, files!, out);
   const directory = IN_CONTAINER.state;
   const runFile = runFileOf({ ...one, inputs, ...(native && { native }) }, {
     run,
@@ -69,15 +109,94 @@ export async function composeRack(
     trace,
     stayUp,
   });
-  const text = composeFile({ runFile, label: one.label, image, natsImage });
-  await writeFolder(out, { runFile, text, consolePort });
-  return run;
+  const runFilePath = await place(new TextEncoder().encode(JSON.stringify(runFile)), {
+    ...{ out, format, taken },
+    path: RUN_FILE,
+  });
+  const layerImage = taken.isLayered ? layerImageOf(image, run) : undefined;
+  if (layerImage !== undefined) await writeReadable(`${out}/${LAYER}/Dockerfile`, layerText(image));
+  await writeFolder({
+    ...options,
+    runFile,
+    label: one.label,
+    runFilePath,
+    files: taken.mounted,
+    ...(layerImage && { layerImage }),
+  });
+  return { run, ...(layerImage && { layerImage }) };
 }
 
-/** A compose project may have lower case, digits, `-` and `_`, as a run's name. */
+/** Of the folder, as of a container below {@link CONFIG}. */
+const RUN_FILE = "run.json";
+const CONFIG = "/etc/rackmesh";
+/** Of the folder: the context from which a user builds an image with what is too large otherwise. */
+const LAYER = "layer";
+const IN_LAYER = "/srv/rackmesh";
+
+interface TakenFiles {
+  /** By path in the container, of the folder. */
+  readonly mounted: Record<string, string>;
+  isLayered: boolean;
+}
+
+interface Placing {
+  readonly out: string;
+  readonly format: Format;
+  readonly taken: TakenFiles;
+  readonly path: string;
+}
+
+/** Puts a file, or the bytes of one, into the folder; returns its path in the container. */
+async function place(
+  from: string | Uint8Array,
+  { out, format, taken, path }: Placing,
+): Promise<string> {
+  const bytes = typeof from === "string" ? (await Deno.stat(from)).size : from.length;
+  const isLayered = bytes > FILE_BYTES_MAX[format];
+  const file = isLayered ? `${LAYER}/${path}` : path, to = `${out}/${file}`;
+  if (typeof from === "string") await copy(from, to);
+  else {
+    await Deno.mkdir(folderOf(to), { recursive: true });
+    await Deno.writeFile(to, from);
+    await Deno.chmod(to, READABLE);
+  }
+  if (isLayered) {
+    taken.isLayered = true;
+    return `${IN_LAYER}/${path}`;
+  }
+  taken.mounted[`${CONFIG}/${path}`] = file;
+  return `${CONFIG}/${path}`;
+}
+
+function layerText(image: string): string {
+  return `# What is too large for the engine to bring to a container. Written by \`rack compose\`.
+FROM ${image}
+COPY . ${IN_LAYER}
+`;
+}
+
+/** The image's name with a tag of the run's own. */
+function layerImageOf(image: string, run: string): string {
+  const plain = image.replace(/@.*$/, "");
+  const tag = plain.lastIndexOf(":");
+  const isTagged = tag > plain.lastIndexOf("/");
+  return isTagged ? `${plain}-${run}` : `${plain}:${run}`;
+}
+
+/** Their files are this machine's, and they need a system call that only compose can allow. */
+function refuseNative(format: Format): void {
+  if (format === "compose") return;
+  throw refusal("--format", {
+    found:
+      `${format} for a scenario with native programs, which need a seccomp profile of their own`,
+    expected: "compose",
+  });
+}
+
+/** A compose project, a stack, a namespace and a run may all have it. */
 function projectName(scenario: string): string {
-  const name = scenario.toLowerCase().replaceAll(/[^a-z0-9_-]/g, "-").slice(0, NAME_LENGTH);
-  return name.replace(/^[^a-z0-9]+/, "") || "rack";
+  const name = scenario.toLowerCase().replaceAll(/[^a-z0-9-]/g, "-").slice(0, NAME_LENGTH);
+  return name.replace(/^-+/, "") || "rack";
 }
 
 function refuseNames({ partitions }: Prepared): void {
@@ -113,14 +232,13 @@ async function makeFolder(path: string): Promise<void> {
   }
 }
 
-async function takeInputs(one: Prepared, out: string) {
+async function takeInputs(one: Prepared, placing: Omit<Placing, "path">) {
   const inputs: Record<string, Record<string, string>> = {};
   for (const [host, files] of Object.entries(one.inputs)) {
     const places: Record<string, string> = inputs[host] = {};
-    for (const [i, [name, path]] of Object.entries(files).entries()) {
-      const file = `${i}-${path.replace(/.*\//, "").replaceAll(/[^\w.-]/g, "_")}`;
-      await copy(path, `${out}/inputs/${host}/${file}`);
-      places[name] = `${IN_CONTAINER.inputs}/${host}/${file}`;
+    for (const [i, [name, from]] of Object.entries(files).entries()) {
+      const file = `${i}-${from.replace(/.*\//, "").replaceAll(/[^\w.-]/g, "_")}`;
+      places[name] = await place(from, { ...placing, path: `inputs/${host}/${file}` });
     }
   }
   return inputs;
@@ -148,41 +266,111 @@ async function takeNative(
   return { ...native, runs: IN_CONTAINER.state, files };
 }
 
-async function copy(from: string, to: string, mode = 0o644): Promise<void> {
-  await Deno.mkdir(to.replace(/\/[^/]*$/, ""), { recursive: true });
+const READABLE = 0o644, OWN = 0o600;
+
+function folderOf(path: string): string {
+  return path.replace(/\/[^/]*$/, "");
+}
+
+async function copy(from: string, to: string, mode = READABLE): Promise<void> {
+  await Deno.mkdir(folderOf(to), { recursive: true });
   await Deno.copyFile(from, to);
   await Deno.chmod(to, mode);
 }
 
 async function writeReadable(path: string, text: string): Promise<void> {
   await Deno.writeTextFile(path, text);
-  await Deno.chmod(path, 0o644);
+  await Deno.chmod(path, READABLE);
 }
 
-async function writeFolder(
-  out: string,
-  { runFile, text, consolePort }: { runFile: RunFile; text: string; consolePort: number },
-): Promise<void> {
-  const passwords = busUsers(runFile).map((_, i) =>
-    // The server would parse a first digit as a number.
-    `${passwordVariable(i)}=p${randomHex(PASSWORD_BYTES)}\n`
+type FolderOptions =
+  & Omit<KubernetesOptions, "consolePort">
+  & Pick<ComposeOptions, "format" | "out" | "consolePort">;
+
+async function writeFolder(options: FolderOptions): Promise<void> {
+  const { format, out, runFile } = options;
+  const users = busUsers(runFile), key = randomHex(KEY_BYTES);
+  const passwords = new Map(users.map((user) => [user, newPassword()]));
+  const variables = Object.fromEntries(
+    users.map((user, i) => [passwordVariable(i), passwords.get(user)!]),
   );
-  const lines = [
-    `COMPOSE_PROJECT_NAME=${runFile.run}\n`,
-    `${CONSOLE_PORT}=${consolePort}\n`,
-    `${CONSOLE_KEY}=${randomHex(KEY_BYTES)}\n`,
-    ...passwords,
-  ];
-  await Deno.writeTextFile(`${out}/.env`, lines.join(""), { mode: 0o600 });
-  for (
-    const [name, content] of [
-      ["run.json", JSON.stringify(runFile)],
-      ["nats.conf", natsConfig(runFile)],
-      ["compose.yaml", text],
-    ] as const
-  ) {
-    await writeReadable(`${out}/${name}`, content);
+  switch (format) {
+    case "compose": {
+      await writeAll(out, {
+        "nats.conf": natsConfig(runFile),
+        "compose.yaml": composeFile(options),
+      });
+      return await writeVariables(`${out}/.env`, {
+        COMPOSE_PROJECT_NAME: runFile.run,
+        ...parallelLimit(runFile),
+        [CONSOLE_PORT]: String(options.consolePort),
+        [CONSOLE_KEY]: key,
+        ...variables,
+      });
+    }
+    case "stack": {
+      const natsUsersText = natsUsers(runFile, passwords);
+      await writeAll(out, Object.fromEntries(stackFiles(options)));
+      const secrets = {
+        [USERS_SECRET]: natsUsersText,
+        [KEY_SECRET]: key,
+        ...Object.fromEntries(
+          users.map((user) => [passwordSecret(runFile, user), passwords.get(user)!]),
+        ),
+      };
+      await Deno.mkdir(`${out}/${SECRETS_FOLDER}`, { mode: 0o700 });
+      for (const [name, text] of Object.entries(secrets)) {
+        await Deno.writeTextFile(`${out}/${SECRETS_FOLDER}/${name}`, text, { mode: OWN });
+      }
+      return;
+    }
+    case "kubernetes": {
+      await writeAll(out, Object.fromEntries(kubernetesFolder(options)));
+      return await writeVariables(`${out}/${SECRETS_FILE}`, {
+        [CONSOLE_KEY]: key,
+        ...routeSecrets(newPassword()),
+        ...variables,
+      });
+    }
   }
+}
+
+/** They are in one file, which the engine brings to the server. */
+function refuseManyUsers(rack: AccessRack, format: Format): void {
+  const passwords = new Map(busUsers(rack).map((user) => [user, newPassword()]));
+  const { length } = new TextEncoder().encode(natsUsers(rack, passwords));
+  const most = FILE_BYTES_MAX[format];
+  if (length <= most) return;
+  throw refusal("--format", {
+    found: `${format}, which takes ${most} B, for ${length} B of users of nats-server`,
+    expected: "fewer containers, by --pack machine or fewer hosts",
+  });
+}
+
+/** docker-compose 1.29 waits for itself where there are more services than it starts at once (64). */
+const COMPOSE_PARALLEL = 64, PARALLEL_MORE = 16;
+
+function parallelLimit({ partitions }: RunFile): Record<string, string> {
+  const services = partitions.length + OWN_SERVICES.length;
+  if (services <= COMPOSE_PARALLEL) return {};
+  return { COMPOSE_PARALLEL_LIMIT: String(services + PARALLEL_MORE) };
+}
+
+async function writeAll(out: string, files: Readonly<Record<string, string>>): Promise<void> {
+  for (const [name, text] of Object.entries(files)) await writeReadable(`${out}/${name}`, text);
+}
+
+async function writeVariables(
+  path: string,
+  variables: Readonly<Record<string, string>>,
+): Promise<void> {
+  const lines = Object.entries(variables).map(([name, value]) => `${name}=${value}\n`);
+  await Deno.writeTextFile(path, lines.join(""), { mode: OWN });
+}
+
+/** nats-server would parse a first digit as a number. */
+function newPassword(): string {
+  return `p${randomHex(PASSWORD_BYTES)}`;
 }
 
 function randomHex(bytes: number): string {

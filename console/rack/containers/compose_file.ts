@@ -2,8 +2,8 @@
  * Pure text from a run file. `docker/README.md` explains the settings and the rejected
  * alternatives.
  */
-import { Document } from "yaml";
-import { accessOfContainers, USERS } from "../../../fabric/bus/access.ts";
+import { accessOfContainers, type AccessRack, USERS } from "../../../fabric/bus/access.ts";
+import { hostsOf as hostsOfUrls } from "../../../fabric/bus/nats_bus.ts";
 import {
   BUS_ENVIRONMENT,
   DEFAULT_PATIENCE_MS,
@@ -14,6 +14,7 @@ import { nativeIn } from "../../../fabric/rack/plan/plan.ts";
 import { authorization } from "../nats_server.ts";
 import { SMALL_HEAP } from "../device_rights.ts";
 import { v8Flags } from "../../base/v8_flags.ts";
+import { yamlText } from "./yaml_text.ts";
 
 export const IN_CONTAINER = {
   /** Of the timekeeper, which serves them to the others over the bus. */
@@ -23,9 +24,6 @@ export const IN_CONTAINER = {
   /** `RunFile.directory`: a volume where its content has to outlive the container. */
   state: "/var/lib/rackmesh",
 } as const;
-
-/** In the console's container: the run's name. */
-export const RUN_NAME = "RACKMESH_RUN";
 
 /** Beside the partitions, which have other names. */
 export const OWN_SERVICES: readonly string[] = ["nats", "timekeeper", "report", "console"];
@@ -39,6 +37,17 @@ export const CONSOLE_KEY = "RACKMESH_CONSOLE_KEY", CONSOLE_PORT = "RACKMESH_CONS
 /** In the console's container, for the broker's user that may watch but not drive. */
 export const VIEWER_PASSWORD = "RACKMESH_VIEWER_PASSWORD";
 
+/** In the console's container: which run's rack it shows. */
+export const RUN_NAME = "RACKMESH_RUN";
+
+/** In a device's container: the port on which its parent says whether the device has power. */
+export const READY_VARIABLE = "RACKMESH_READY_PORT";
+
+/** Of nats-server's settings. It drops a client that vanished silently after 15 to 20 s. */
+export const NATS_LIMITS = `max_payload: 8MB
+ping_interval: "5s"
+ping_max: 3`;
+
 export interface ComposeOptions {
   readonly runFile: RunFile;
   readonly label: string;
@@ -51,42 +60,70 @@ export const NATIVE_FILES = "native", SECCOMP_FILE = "seccomp.json";
 
 type Partition = RunFile["partitions"][number];
 
-const NATS_PORT = 4222;
+export const NATS_PORT = 4222;
 /** V8 and I/O threads grow with the number of cores. Measured: 5 on 2 cores. */
-const PIDS_MAX = 256;
+export const PIDS_MAX = 256;
 const NATIVE_PIDS_MAX = 4_096;
 const NO_NEW_PRIVILEGES = ["no-new-privileges:true"];
 /** The console's jobs and replays are racks and processes of its own container. */
-const CONSOLE_PIDS_MAX = 4_096;
-const RETRIES = 5;
+export const CONSOLE_PIDS_MAX = 4_096;
+export const RETRIES = 5;
 
 const BUS_URL = `nats://nats:${NATS_PORT}`;
 /**
- * A parent may start Deno and talk to the bus; it gives the device's process fewer rights
- * (`device_rights.ts`).
+ * A parent may start Deno, write to its folder and talk to the bus; it gives the device's process fewer
+ * rights (`device_rights.ts`).
  */
-const PARENT = [
-  ...["deno", "run", "--quiet", "--no-prompt", "--frozen", "--cached-only", "--deny-import"],
-  v8Flags(SMALL_HEAP),
-  `--allow-net=${BUS_URL.replace("nats://", "")}`,
-  ...["--allow-read", `--allow-write=${IN_CONTAINER.state}`, "--allow-env", "--allow-sys"],
-  "--allow-run=deno",
-];
+export function parentCommand(
+  { hosts, directory, readyPort }: {
+    /** `host:port` of each server of the bus. */
+    readonly hosts: readonly string[];
+    readonly directory: string;
+    /** On which it says whether its device has power; absent: it does not. */
+    readonly readyPort?: number;
+  },
+): string[] {
+  const doors = readyPort === undefined ? [] : [`0.0.0.0:${readyPort}`];
+  return [
+    ...["deno", "run", "--quiet", "--no-prompt", "--frozen", "--cached-only", "--deny-import"],
+    v8Flags(SMALL_HEAP),
+    `--allow-net=${[...hosts, ...doors].join(",")}`,
+    `--allow-write=${directory}`,
+    ...["--allow-read", "--allow-env", "--allow-sys", "--allow-run=deno"],
+  ];
+}
 /** On the console's own network; no host's name has an underscore. */
 const CONSOLE_NAME = "console_page";
 /** To find and end processes takes all of Deno's rights; the container has few. */
-const CONSOLE = [
+export const CONSOLE = [
   ...["deno", "run", "--quiet", "--no-prompt", "--frozen", "--cached-only"],
   v8Flags(),
   "--allow-all",
 ];
 
 /** The users of the NATS server (`access.ts`). */
-export function busUsers(runFile: RunFile): string[] {
-  return [...accessOfContainers(runFile).keys()];
+export function busUsers(rack: AccessRack): readonly string[] {
+  return [...placesOfUsers(rack).keys()];
 }
 
-/** The variable of a user's password, by its place in {@link busUsers}. */
+/** Found once: each container of a large rack is asked for. */
+function placesOfUsers(rack: AccessRack): ReadonlyMap<string, number> {
+  let places = KNOWN_PLACES.get(rack);
+  if (places === undefined) {
+    places = new Map([...accessOfContainers(rack).keys()].map((user, i) => [user, i]));
+    KNOWN_PLACES.set(rack, places);
+  }
+  return places;
+}
+
+const KNOWN_PLACES = new WeakMap<AccessRack, ReadonlyMap<string, number>>();
+
+/** A user's place among {@link busUsers}. */
+export function placeOfUser(rack: AccessRack, user: string): number {
+  return placesOfUsers(rack).get(user)!;
+}
+
+/** The variable of a user's password, by {@link placeOfUser}. */
 export function passwordVariable(place: number): string {
   return `RACKMESH_PASSWORD_${place}`;
 }
@@ -99,7 +136,7 @@ export function composeFile(options: ComposeOptions): string {
   const { plan, partitions } = runFile;
   const states = partitions.filter((partition) => isKept(runFile, partition))
     .map(({ name }) => stateOf(name));
-  const document = new Document({
+  const document = {
     services: {
       nats: natsService(options),
       timekeeper: timekeeperService(options),
@@ -118,8 +155,8 @@ export function composeFile(options: ComposeOptions): string {
     volumes: Object.fromEntries(
       ["record", "console", ...states].map((name) => [name, {}]),
     ),
-  }, { aliasDuplicateObjects: false });
-  document.commentBefore = ` The scenario ${JSON.stringify(plan.scenario)} (${
+  };
+  const comment = ` The scenario ${JSON.stringify(plan.scenario)} (${
     JSON.stringify(options.label)
   }), seed ${plan.seed}, as containers.
  Written by \`rack compose\`. In this folder:
@@ -132,21 +169,7 @@ ${
    docker-compose kill b                power failure of b; docker-compose start b: its return
    docker-compose down -v               takes everything away, SCM included
  \`docker compose\` (v2) works, too; \`docker-compose up\` shows the logs of all services.`;
-  // Quoted, a key or value is a text in every version of YAML: on, no, 1 and null are names of hosts.
-  const text = document.toString({
-    defaultStringType: "QUOTE_DOUBLE",
-    defaultKeyType: "QUOTE_DOUBLE",
-    doubleQuotedAsJSON: true,
-    lineWidth: 0,
-  });
-  return text.replaceAll(LINE_BREAKS, escaped);
-}
-
-/** Line ends of YAML 1.1 and control characters, which JSON leaves as they are. */
-const LINE_BREAKS = /[\u007f-\u009f\u2028\u2029\ufeff]/g;
-
-function escaped(character: string): string {
-  return `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`;
+  return yamlText([document], comment);
 }
 
 function process({ image }: ComposeOptions): Service {
@@ -207,7 +230,7 @@ function partitionService(options: ComposeOptions, partition: Partition): Servic
   return {
     ...process(options),
     ...(isNative && NATIVE_PROCESS),
-    entrypoint: PARENT,
+    entrypoint: parentCommand({ hosts: hostsOfUrls(BUS_URL), directory: IN_CONTAINER.state }),
     command: ["console/rack/containers/parent_main.ts", runFile.run, name],
     environment: environment(runFile, name),
     volumes: [
@@ -278,7 +301,7 @@ function environment(runFile: RunFile, user: string): Service {
 }
 
 function passwordOf(runFile: RunFile, user: string): string {
-  return valueOf(passwordVariable(busUsers(runFile).indexOf(user)));
+  return valueOf(passwordVariable(placeOfUser(runFile, user)));
 }
 
 function valueOf(variable: string): string {
@@ -286,7 +309,7 @@ function valueOf(variable: string): string {
 }
 
 /** Compose would expand a single `$`. */
-function text(value: string): string {
+export function text(value: string): string {
   return value.replaceAll("$", "$$$$");
 }
 
@@ -331,17 +354,20 @@ function nativeMounts(runFile: RunFile): Service[] {
   );
 }
 
-/** No container can send as another or listen to a cable that does not end at it. */
 export function natsConfig(runFile: RunFile): string {
-  const passwords = new Map(
-    busUsers(runFile).map((user, i) => [user, `$${passwordVariable(i)}`]),
-  );
   return `# Written by \`rack compose\`. Passwords come from the environment.
 host: "0.0.0.0"
 port: ${NATS_PORT}
-max_payload: 8MB
-# The server drops a client that vanished silently after 15 to 20 s.
-ping_interval: "5s"
-ping_max: 3
-${authorization(passwords, accessOfContainers(runFile))}`;
+${NATS_LIMITS}
+${natsUsers(runFile)}`;
+}
+
+/**
+ * No container can send as another or listen to a cable that does not end at it.
+ * @param passwords absent: the server's environment has them.
+ */
+export function natsUsers(rack: AccessRack, passwords?: ReadonlyMap<string, string>): string {
+  const fromEnvironment = () =>
+    new Map(busUsers(rack).map((user, i) => [user, `$${passwordVariable(i)}`]));
+  return authorization(passwords ?? fromEnvironment(), accessOfContainers(rack));
 }

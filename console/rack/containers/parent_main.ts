@@ -7,7 +7,8 @@ import { runOnBus } from "../../../fabric/process.ts";
 import { busAddressFrom } from "../../../fabric/rack/assembly/run_file.ts";
 import { explain } from "../failure.ts";
 import { DeviceParent } from "../device_parent.ts";
-import { IN_CONTAINER } from "./compose_file.ts";
+import { IN_CONTAINER, READY_VARIABLE } from "./compose_file.ts";
+import { serveReadiness } from "./readiness.ts";
 
 async function main(run: string, partition: string, directory: string): Promise<void> {
   await runOnBus({ run, name: partition, title: `The parent of ${partition}` }, async (bus) => {
@@ -21,8 +22,13 @@ async function main(run: string, partition: string, directory: string): Promise<
       onEvent: (text) => console.log(text),
     });
     parent.over.then(() => Deno.exit(EXIT.done), fail);
+    const port = Number(Deno.env.get(READY_VARIABLE) ?? 0);
+    const server = port > 0 ? serveReadiness(port, () => parent.hasJoined) : undefined;
     parent.start();
-    return () => parent.close();
+    return () => {
+      parent.close();
+      void server?.shutdown();
+    };
   });
 }
 
