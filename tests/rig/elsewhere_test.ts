@@ -7,7 +7,7 @@ import { afterEach, beforeEach, describe, it } from "@std/testing/bdd";
 import { ifThere, isThere } from "../../console/base/files.ts";
 import { CommandRig, processesNaming, type RunningCommand } from "../support/command.ts";
 import { eventually } from "../support/eventually.ts";
-import { NatsCluster } from "../support/nats_cluster.ts";
+import { NatsCluster } from "../../scripts/bench/nats_cluster.ts";
 import { contentOf } from "../support/process_rack.ts";
 
 function sizeOf(path: string): number {
