@@ -58,7 +58,9 @@ export const timeOrder = z.discriminatedUnion("order", [
   }),
   z.strictObject({
     order: z.literal("pace"),
-    psPerSecond: z.number().int().min(0).describe("virtual ps per second; 0: full speed"),
+    psPerSecond: z.number().int().min(0).describe(
+      "virtual ps per second whenever time runs, until another pace is ordered; 0: full speed",
+    ),
   }),
 ]).meta({ id: "TimeOrder" });
 export type TimeOrder = z.infer<typeof timeOrder>;
