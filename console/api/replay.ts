@@ -204,15 +204,26 @@ const memorySpan = z.object({
   survives: flag.describe("a power failure now leaves these bytes"),
   since: time.describe("since when the newest copy is there"),
   write: maybe(number.describe("index in `writes`; absent: no program has declared it")),
+  lost: maybe(
+    z.object({
+      at: time.describe("when the power of the host failed"),
+      place: place.describe("where the newest copy was"),
+    }).describe(
+      "a power failure has taken the bytes of `write` that were here: the bytes are older ones",
+    ),
+  ),
 });
 export type MemorySpan = Plain<typeof memorySpan>;
 
 const memoryLine = z.object({
   at: number.describe("offset in SCM, a multiple of 64"),
   spans: z.array(memorySpan).describe("without gaps; what was never written is on the medium"),
-  torn: flag.describe("a power failure now leaves a part of a write in this line"),
+  torn: flag.describe(
+    "a power failure now leaves a part of a write in this line, or one has left it",
+  ),
   seen: maybe(text.describe("64 B as the cores see them")),
   left: maybe(text.describe("as a power failure now leaves them")),
+  was: maybe(text.describe("as they were before the power failure that has taken some of them")),
 });
 export type MemoryLine = Plain<typeof memoryLine>;
 
@@ -222,6 +233,14 @@ export const memory = z.object({
   from: number,
   to: number,
   hasPower: flag,
+  cut: maybe(
+    z.object({
+      at: time,
+      lines: number.describe(
+        "of the whole SCM: power failures took something of them, and nothing has come there since",
+      ),
+    }).describe("the latest power failure of the host before `at`"),
+  ),
   domain: text.describe("of persistence"),
   lines: z.array(memoryLine).describe("of which something was written by now; at most 4,096"),
   moreLines: number,
@@ -237,6 +256,7 @@ const memoryPart = z.object({
   byPlace: z.record(place, number)
     .describe("of these; of a line with several, the one farthest from the medium"),
   lost: number.describe("of these: a power failure now loses something of them"),
+  gone: number.describe("of these: a power failure has taken something of them"),
   torn: number,
 });
 export type MemoryPart = Plain<typeof memoryPart>;
@@ -259,7 +279,10 @@ const brokenPromise = z.object({ host: name, text, from: number, to: number });
 export type BrokenPromise = Plain<typeof brokenPromise>;
 
 export const loss = z.object({
-  at: time,
+  at: time.describe("of the cut"),
+  happened: flag.describe(
+    "the devices have no power at the instant that was asked for: what the cut has lost",
+  ),
   nodes: z.array(name),
   hosts: z.array(name).describe("whose SCM was looked at: those of `nodes` that have power"),
   lost: z.array(lostRange).describe("by host and offset; at most 1,000"),

@@ -154,7 +154,7 @@ export function DeviceSide({ node, rack }: { readonly node: Node; readonly rack:
             </>
           ))}
       </dl>
-      {kind === "host" && isOn && <LossNote node={name} />}
+      {kind === "host" && <LossNote node={name} />}
       <section class="do">
         <h3>Do</h3>
         {isPast.value && isUp.value && (

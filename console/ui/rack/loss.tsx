@@ -1,4 +1,7 @@
-/** The loss by a power cut, shown before the user asks for a cut, and again before it is done. */
+/**
+ * The loss by a power cut, shown before the user asks for a cut, and again before it is done; of a
+ * host without power, what its cut has lost.
+ */
 import { useSignal, useSignalEffect } from "@preact/signals";
 import type { Loss } from "../../api/replay.ts";
 import { api } from "../data/api.ts";
@@ -48,8 +51,12 @@ export function LossNote({ node }: { readonly node: string }) {
 }
 
 function LossText({ loss }: { readonly loss: Loss }) {
-  const { lostBytes, broken, text } = loss;
-  const colour = broken.length > 0 ? "refused" : lostBytes > 0 ? "would-lose" : "is-safe";
+  const { lostBytes, happened, broken, text } = loss;
+  const colour = broken.length > 0 || (happened && lostBytes > 0)
+    ? "refused"
+    : lostBytes > 0
+    ? "would-lose"
+    : "is-safe";
   return (
     <div class={`note ${colour}`} data-testid="loss">
       <p>{sentence(text)}.</p>
