@@ -67,7 +67,7 @@ export async function resumeRun(run: string, options: ResumeOptions): Promise<Re
   const files = captureFiles({ flags: options, scenario: {}, base: directory, directory });
   const observe = scopeFor(files);
   const expected = { run: target.run, at, nodes };
-  const { captures: _, observe: __, ...rest } = old;
+  const { captures: _, observe: __, pausedAtStart: ___, ...rest } = old;
   const runFile = await beforeRun(created, async (): Promise<RunFile> => {
     await makeRoomFor(files);
     const [kept] = await keepInputs([rest], directory);
