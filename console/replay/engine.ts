@@ -8,6 +8,7 @@ import { nodeFactory } from "../../nodes/factory.ts";
 import { RackError } from "../base/rack_error.ts";
 import { Pages } from "../explore/history.ts";
 import { victimOf } from "../explore/post_crash_run.ts";
+import { configurationOf } from "./configuration.ts";
 import { eventsAround, StepFinder, textOfValue, type Ticks } from "./event_rows.ts";
 import { HostMemory } from "./host_memory.ts";
 import { faultsIn, type KnownDigest, type ReplayJob } from "./job.ts";
@@ -449,7 +450,8 @@ export class ReplayEngine {
     const { simulator } = this.#recording;
     const { digest, events } = simulator;
     const nodes = simulator.nodes(), counters = simulator.statistics();
-    return { digest, events, endPs: this.#endPs, nodes, counters };
+    const configuration = configurationOf(this.#job.plan);
+    return { digest, events, endPs: this.#endPs, nodes, counters, configuration };
   }
 
   #checkInstant(at: Time): void {
