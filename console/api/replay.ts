@@ -194,6 +194,7 @@ const writeRef = z.object({
   issuedAt: time,
   standing,
   standingAt: time.describe("when that was learned"),
+  operation: maybe(number.describe("for its ladder; absent: no operation of the run is it")),
 }).meta({ id: "WriteRef" });
 export type WriteRef = Plain<typeof writeRef>;
 
@@ -342,7 +343,7 @@ export const found = z.object({ event: orNull(eventRow) }).meta({ id: "Found" })
 const firstDifference = z.object({
   at: time.describe("before it all devices that both runs have did the same"),
   nodes: z.array(name).describe("that differ there"),
-  here: z.array(eventRow),
+  here: z.array(eventRow).describe("what these devices do shortly before `at`, there and next"),
   there: z.array(eventRow),
 });
 export type FirstDifference = Plain<typeof firstDifference>;
@@ -355,9 +356,19 @@ const figureDifference = z.object({
 });
 export type FigureDifference = Plain<typeof figureDifference>;
 
+const configurationDifference = z.object({
+  what: text.describe("`b: ddio`, `a: put#1, method`, `kill b`"),
+  here: text.nullable(),
+  there: text.nullable(),
+});
+export type ConfigurationDifference = Plain<typeof configurationDifference>;
+
 const end = z.object({ digest: text, endPs: time, events: number });
 export const comparison = z.object({
   isSame: flag,
+  configuration: z.array(configurationDifference)
+    .describe("what the two were told that differs, faults as they happened; at most 200"),
+  moreConfiguration: number,
   first: firstDifference.nullable().describe("null: no event differs"),
   figures: z.array(figureDifference)
     .describe("counters at the end that differ, largest relative difference first"),

@@ -36,9 +36,14 @@ export function memoryView(
 ): MemoryView {
   const { at } = memory;
   const writes: WriteRef[] = [], indexes = new Map<DeclaredWrite, number>();
+  const operationOf = operationsOfWrites(recording);
   const indexOf = (write: DeclaredWrite) => {
     let index = indexes.get(write);
-    if (index === undefined) indexes.set(write, index = writes.push(refOf(write, at)) - 1);
+    if (index === undefined) {
+      const operation = operationOf(write);
+      const ref = { ...refOf(write, at), ...(operation !== undefined && { operation }) };
+      indexes.set(write, index = writes.push(ref) - 1);
+    }
     return index;
   };
   const { lines: offsets, more } = memory.linesIn(from, to, LINES_MOST);
@@ -67,6 +72,20 @@ export function memoryView(
     domain: victimOf(recording.job.plan, host).config.domain,
     moreLines: more,
     touched: touchedIn(touched!),
+  };
+}
+
+/** A program gives its write and the operation that makes it one number. */
+function operationsOfWrites(recording: Recording): (write: DeclaredWrite) => number | undefined {
+  let of: Map<string, { readonly index: number; readonly startPs: Time }[]> | undefined;
+  return ({ node, id, issuedAt }) => {
+    of ??= Map.groupBy(
+      recording.operations().map(({ node, number, startPs }, index) => {
+        return { key: `${node} ${number}`, index, startPs };
+      }),
+      ({ key }) => key,
+    );
+    return of.get(`${node} ${id}`)?.find(({ startPs }) => startPs >= issuedAt)?.index;
   };
 }
 

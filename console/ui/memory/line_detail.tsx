@@ -7,7 +7,7 @@ import type {
 } from "../../api/replay.ts";
 import type { CopyPlace } from "../../api/replay_terms.ts";
 import { time } from "../figures.ts";
-import { lookAt } from "../state.ts";
+import { hrefOf, lookAt } from "../state.ts";
 import { LINE_BYTES } from "../../../fabric/base/cache_line.ts";
 import { type LineState, LOOKS } from "./memory_map.ts";
 
@@ -140,7 +140,7 @@ const STANDINGS: Readonly<Record<WriteRef["standing"], string>> = {
 };
 
 function Write({ write }: { readonly write: WriteRef }) {
-  const { by, id, node, standing, standingAt, issuedAt } = write;
+  const { by, id, node, standing, standingAt, issuedAt, operation } = write;
   return (
     <p class={standing === "promised" ? "" : "quiet"}>
       Write {id} of {by} on {node}, posted at <span class="num">{time(issuedAt)}</span>:{" "}
@@ -149,7 +149,17 @@ function Write({ write }: { readonly write: WriteRef }) {
         <>
           {" "}since <span class="num">{time(standingAt)}</span>
         </>
-      )}.
+      )}. {operation !== undefined && (
+        <a
+          href={hrefOf({
+            view: "operation",
+            select: { kind: "operation", number: operation },
+            more: { number: String(operation) },
+          })}
+        >
+          Its ladder and frames
+        </a>
+      )}
     </p>
   );
 }

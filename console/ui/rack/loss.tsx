@@ -8,6 +8,7 @@ import { api } from "../data/api.ts";
 import { clock, variant } from "../data/rack.ts";
 import { replayedAt, shownAt } from "../data/shown.ts";
 import { bytes, sentence } from "../figures.ts";
+import { memoryHref } from "../frame/causes.ts";
 import { run } from "../state.ts";
 
 const AGAIN_MS = 2_000;
@@ -51,7 +52,7 @@ export function LossNote({ node }: { readonly node: string }) {
 }
 
 function LossText({ loss }: { readonly loss: Loss }) {
-  const { lostBytes, happened, broken, text } = loss;
+  const { lostBytes, happened, broken, lost, text } = loss, [first] = lost;
   const colour = broken.length > 0 || (happened && lostBytes > 0)
     ? "refused"
     : lostBytes > 0
@@ -59,7 +60,18 @@ function LossText({ loss }: { readonly loss: Loss }) {
     : "is-safe";
   return (
     <div class={`note ${colour}`} data-testid="loss">
-      <p>{sentence(text)}.</p>
+      <p>
+        {sentence(text)}. {happened && first !== undefined && (
+          <a
+            href={memoryHref(
+              { host: first.host, address: first.from },
+              { run: run.value!, variant: variant.value },
+            )}
+          >
+            Show it
+          </a>
+        )}
+      </p>
       {broken.length > 0 && (
         <ul>
           {broken.slice(0, 5).map((each) => (

@@ -43,7 +43,7 @@ function Rows({ title, rows, others, first, ended }: {
                   <td>{node}</td>
                   <td>{name}</td>
                   <td>
-                    <code>{text}</code>
+                    <code>{sentence(text)}</code>
                   </td>
                 </tr>
               ))}
@@ -71,8 +71,8 @@ function Configuration({ value }: { readonly value: Comparison }) {
             <thead>
               <tr>
                 <th>what</th>
-                <th>first</th>
-                <th>second</th>
+                <th class="num">first</th>
+                <th class="num">second</th>
               </tr>
             </thead>
             <tbody>
@@ -159,8 +159,8 @@ function Methods(
         <thead>
           <tr>
             <th>figure</th>
-            <th>first</th>
-            <th>second</th>
+            <th class="num">first</th>
+            <th class="num">second</th>
           </tr>
         </thead>
         <tbody>
