@@ -5,7 +5,6 @@ import type {
   WriteRef,
   WriteStanding,
 } from "../../api/replay.ts";
-import type { CopyPlace } from "../../api/replay_terms.ts";
 import { time } from "../figures.ts";
 import { hrefOf, lookAt } from "../state.ts";
 import { LINE_BYTES } from "../../../fabric/base/cache_line.ts";
@@ -97,7 +96,7 @@ function LostSpan({ span, view }: { readonly span: MemorySpan; readonly view: Me
       </p>
       <dl>
         <dt>it was</dt>
-        <dd>{PLACES[place]}</dd>
+        <dd>{LOOKS[place].words.replace(/:.*/, "")}</dd>
         <dt>here is</dt>
         <dd>{span.since > 0 ? `bytes of ${time(span.since)}` : "what was here before the run"}</dd>
       </dl>
@@ -113,16 +112,6 @@ function LostSpan({ span, view }: { readonly span: MemorySpan; readonly view: Me
     </section>
   );
 }
-
-const PLACES: Readonly<Record<CopyPlace, string>> = {
-  "in-flight": "posted, or on the network",
-  card: "in the responder's RNIC",
-  bus: "on the bus to the host",
-  iio: "in the I/O controller",
-  llc: "in the cache",
-  "write-queue": "in the write queue",
-  medium: "on the medium",
-};
 
 /** As the check of persistence judges a lost write. */
 const VERDICTS: Readonly<Record<WriteStanding, string>> = {

@@ -91,7 +91,7 @@ export function Objects({ host }: { readonly host: string }) {
               <tr key={name}>
                 <td>
                   {name}
-                  {incomplete && <span class="is-lost">{" "}incomplete</span>}
+                  {incomplete && <span class="is-lost">, incomplete</span>}
                 </td>
                 <td class="num">{bytes(length)}</td>
                 <td class="num">
