@@ -78,11 +78,13 @@ async function rowsAround(
   replay: Replay,
   { at, nodes }: { readonly at: Time; readonly nodes: readonly string[] },
 ): Promise<EventRow[]> {
-  const found = await Promise.all(nodes.slice(0, NODES_MOST).map(async (node) => {
-    const query = { at, node, before: ROWS_BEFORE, after: ROWS_AFTER };
-    // The other run may have ended before.
-    return (await replay.events(query).catch(() => undefined))?.rows ?? [];
-  }));
+  const found = await Promise.all(
+    nodes.slice(0, NODES_MOST).map(async (node) => {
+      const query = { at, node, before: ROWS_BEFORE, after: ROWS_AFTER };
+      // The other run may have ended before.
+      return (await replay.events(query).catch(() => undefined))?.rows ?? [];
+    }),
+  );
   return found.flat().sort((x, y) => x.time - y.time);
 }
 

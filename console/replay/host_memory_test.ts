@@ -69,7 +69,9 @@ describe("HostMemory", () => {
       [LINE, second].map((line) => {
         const memory = at(record, time);
         return memory.line(line).pieces.map(({ place, lost, write }) =>
-          lost === undefined ? place : `${lost.place} at ${lost.at}${write ? ` of ${write.id}` : ""}`
+          lost === undefined
+            ? place
+            : `${lost.place} at ${lost.at}${write ? ` of ${write.id}` : ""}`
         ).join("; ");
       });
     same(lostAt(50), ["llc", "llc"], "at the cut itself it is under way");

@@ -86,5 +86,9 @@ export function whyParts(status: Omit<ClockStatus, "driven">): SentencePart[] {
   }
   if (slow === undefined) return [`${time}: it moves, next event at ${formatTime(status.next)}.`];
   const { partition: process, sinceMs } = slow;
-  return [`${time}: it waits for `, { process }, `, which has been running for ${wallText(sinceMs)}.`];
+  return [
+    `${time}: it waits for `,
+    { process },
+    `, which has been running for ${wallText(sinceMs)}.`,
+  ];
 }
