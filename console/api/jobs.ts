@@ -23,6 +23,7 @@ import {
   VERDICTS,
 } from "./options.ts";
 import { ladderDocument } from "./operations.ts";
+import { psPerSecond } from "./orders.ts";
 import { report } from "./report.ts";
 
 export const scenarioSource = z.union([
@@ -89,6 +90,8 @@ export const jobOrder = z.discriminatedUnion("kind", [
     ...choices,
     packing: packing.default("node"),
     trace: z.boolean().optional(),
+    paused: z.boolean().optional().describe("time stands at 0 until it is let run"),
+    psPerSecond: psPerSecond.optional(),
   }),
   z.strictObject({
     kind: z.literal("resume"),

@@ -40,6 +40,10 @@ export const powerDone = z.object({
   ),
 }).meta({ id: "PowerDone" });
 
+export const psPerSecond = z.number().int().min(0).describe(
+  "virtual ps per second whenever time runs, until another pace is ordered; 0: full speed",
+);
+
 export const timeOrder = z.discriminatedUnion("order", [
   z.strictObject({ order: z.literal("pause") }),
   z.strictObject({ order: z.literal("resume") }),
@@ -58,7 +62,7 @@ export const timeOrder = z.discriminatedUnion("order", [
   }),
   z.strictObject({
     order: z.literal("pace"),
-    psPerSecond: z.number().int().min(0).describe("virtual ps per second; 0: full speed"),
+    psPerSecond,
   }),
 ]).meta({ id: "TimeOrder" });
 export type TimeOrder = z.infer<typeof timeOrder>;
@@ -107,6 +111,7 @@ export const objects = z.object({
     incomplete: z.literal(true).optional(),
   })),
 }).meta({ id: "Objects" });
+export type Objects = z.infer<typeof objects>;
 
 /** Query of `put`; the body is the object's bytes. */
 export const putQuery = z.object({

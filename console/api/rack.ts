@@ -61,10 +61,14 @@ export const clock = z.object({
   limitPs: timeOrNever.describe("nothing happens from here on until time is resumed"),
   paused: z.boolean(),
   finished: z.boolean(),
-  psPerSecond: z.number().describe("the pace; 0: as fast as it can be"),
+  psPerSecond: z.number().describe(
+    "the pace whenever time runs, until another is ordered; 0: as fast as it can be",
+  ),
   events: z.number().int(),
   digest: z.string(),
   why: z.string().describe("one sentence: whether time moves, and if not, what holds it"),
+  whyParts: z.array(z.union([z.string(), z.object({ process: name })]))
+    .describe("`why`, with the names of processes in it apart"),
   waiting: z.array(waiting),
   standsAtPs: timeOrNever.optional().describe("the one instant at which all of the rack stands"),
   hits: z.array(z.object({

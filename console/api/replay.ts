@@ -194,6 +194,7 @@ const writeRef = z.object({
   issuedAt: time,
   standing,
   standingAt: time.describe("when that was learned"),
+  operation: maybe(number.describe("for its ladder; absent: no operation of the run is it")),
 }).meta({ id: "WriteRef" });
 export type WriteRef = Plain<typeof writeRef>;
 
@@ -204,15 +205,26 @@ const memorySpan = z.object({
   survives: flag.describe("a power failure now leaves these bytes"),
   since: time.describe("since when the newest copy is there"),
   write: maybe(number.describe("index in `writes`; absent: no program has declared it")),
+  lost: maybe(
+    z.object({
+      at: time.describe("when the power of the host failed"),
+      place: place.describe("where the newest copy was"),
+    }).describe(
+      "a power failure has taken the bytes of `write` that were here: the bytes are older ones",
+    ),
+  ),
 });
 export type MemorySpan = Plain<typeof memorySpan>;
 
 const memoryLine = z.object({
   at: number.describe("offset in SCM, a multiple of 64"),
   spans: z.array(memorySpan).describe("without gaps; what was never written is on the medium"),
-  torn: flag.describe("a power failure now leaves a part of a write in this line"),
+  torn: flag.describe(
+    "a power failure now leaves a part of a write in this line, or one has left it",
+  ),
   seen: maybe(text.describe("64 B as the cores see them")),
   left: maybe(text.describe("as a power failure now leaves them")),
+  was: maybe(text.describe("as they were before the power failure that has taken some of them")),
 });
 export type MemoryLine = Plain<typeof memoryLine>;
 
@@ -222,6 +234,14 @@ export const memory = z.object({
   from: number,
   to: number,
   hasPower: flag,
+  cut: maybe(
+    z.object({
+      at: time,
+      lines: number.describe(
+        "of the whole SCM: power failures took something of them, and nothing has come there since",
+      ),
+    }).describe("the latest power failure of the host before `at`"),
+  ),
   domain: text.describe("of persistence"),
   lines: z.array(memoryLine).describe("of which something was written by now; at most 4,096"),
   moreLines: number,
@@ -237,6 +257,7 @@ const memoryPart = z.object({
   byPlace: z.record(place, number)
     .describe("of these; of a line with several, the one farthest from the medium"),
   lost: number.describe("of these: a power failure now loses something of them"),
+  gone: number.describe("of these: a power failure has taken something of them"),
   torn: number,
 });
 export type MemoryPart = Plain<typeof memoryPart>;
@@ -259,7 +280,10 @@ const brokenPromise = z.object({ host: name, text, from: number, to: number });
 export type BrokenPromise = Plain<typeof brokenPromise>;
 
 export const loss = z.object({
-  at: time,
+  at: time.describe("of the cut"),
+  happened: flag.describe(
+    "the devices have no power at the instant that was asked for: what the cut has lost",
+  ),
   nodes: z.array(name),
   hosts: z.array(name).describe("whose SCM was looked at: those of `nodes` that have power"),
   lost: z.array(lostRange).describe("by host and offset; at most 1,000"),
@@ -319,7 +343,7 @@ export const found = z.object({ event: orNull(eventRow) }).meta({ id: "Found" })
 const firstDifference = z.object({
   at: time.describe("before it all devices that both runs have did the same"),
   nodes: z.array(name).describe("that differ there"),
-  here: z.array(eventRow),
+  here: z.array(eventRow).describe("what these devices do shortly before `at`, there and next"),
   there: z.array(eventRow),
 });
 export type FirstDifference = Plain<typeof firstDifference>;
@@ -332,9 +356,19 @@ const figureDifference = z.object({
 });
 export type FigureDifference = Plain<typeof figureDifference>;
 
+const configurationDifference = z.object({
+  what: text.describe("`b: ddio`, `a: put#1, method`, `kill b`"),
+  here: text.nullable(),
+  there: text.nullable(),
+});
+export type ConfigurationDifference = Plain<typeof configurationDifference>;
+
 const end = z.object({ digest: text, endPs: time, events: number });
 export const comparison = z.object({
   isSame: flag,
+  configuration: z.array(configurationDifference)
+    .describe("what the two were told that differs, faults as they happened; at most 200"),
+  moreConfiguration: number,
   first: firstDifference.nullable().describe("null: no event differs"),
   figures: z.array(figureDifference)
     .describe("counters at the end that differ, largest relative difference first"),

@@ -37,7 +37,14 @@ const check = z.object({
   promise: z.string(),
   looked: z.array(z.string()).describe("how much the check examined, by variant"),
   holds: z.boolean(),
-  detail: z.string().describe("the violation; empty where the check holds"),
+  detail: z.string().describe("the violation, of many the first ones; empty where the check holds"),
+  findings: z.array(z.object({
+    variant: z.string(),
+    text: z.string(),
+    scm: z.object({ host: name, from: z.number(), to: z.number() }).optional()
+      .describe("where in a host's SCM"),
+  })).optional().describe("each violation of a promise by itself"),
+  mayBeMore: z.literal(true).optional().describe("the check has stopped at its limit"),
 }).meta({ id: "Check" });
 
 const queueRow = z.object({

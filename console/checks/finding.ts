@@ -10,3 +10,5 @@ export function countOf(count: number, one: string, many = `${one}s`): string {
 
 /** For each checker; more are left out. */
 export const FINDINGS_MAX = 20;
+/** Of the same for lost writes in the report of a run, which says where it has left some out. */
+export const LOSSES_MAX = 10_000;

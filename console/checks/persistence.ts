@@ -60,7 +60,7 @@ function* notedIn(run: RunRecord): Steps<Noted> {
 
 function* checkSteps(run: RunRecord): CheckSteps {
   const { writes } = yield* notedIn(run);
-  const findings: Finding[] = [];
+  const findings: Finding[] = [], most = run.lossesMost ?? FINDINGS_MAX;
   const freed = yield* freedRanges(run.notes);
   for (const [host, on] of Map.groupBy(writes, (write) => write.on)) {
     const found = run.scm(host);
@@ -79,7 +79,7 @@ function* checkSteps(run: RunRecord): CheckSteps {
     for (const range of yield* byteRangesOf(on)) {
       yield;
       findings.push(...yield* judge(scm, range));
-      if (findings.length >= FINDINGS_MAX) return findings.slice(0, FINDINGS_MAX);
+      if (findings.length >= most) return findings.slice(0, most);
     }
   }
   return findings;

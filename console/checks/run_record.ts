@@ -36,6 +36,8 @@ export interface RunRecord {
   /** Undefined where it cannot be read. */
   readonly scm: (host: string) => ImageView | undefined;
   readonly claims?: boolean;
+  /** Lost writes that are named, at most; default: {@link FINDINGS_MAX}. */
+  readonly lossesMost?: number;
   readonly wire?: WireLedger;
   readonly durable?: Iterable<{ readonly time: Time; readonly node: string }>;
 }

@@ -12,6 +12,7 @@ import type { ScenarioSource } from "../scenarios/scenario_source.ts";
 import { linkedTo, type RackLink, type RackUp } from "./live/racks.ts";
 import { takeDown } from "./live/take_down.ts";
 import { absentIn, elsewhereIn } from "./elsewhere.ts";
+import { resume, setPace } from "./live/virtual_time.ts";
 import { existingEnvironment, type ExistingNats } from "./existing_nats.ts";
 import {
   keepInputs,
@@ -36,6 +37,10 @@ export interface BringUpOptions extends Omit<RunManner, "onCapturing"> {
   readonly prepare: PrepareOptions;
   readonly trace?: boolean;
   readonly onLeftOut?: (hosts: readonly string[]) => void;
+  /** Time stands at 0 until it is let run; default: it runs at once. */
+  readonly paused?: boolean;
+  /** Virtual ps per second whenever time runs; default: as fast as possible. */
+  readonly psPerSecond?: number;
 }
 
 /** The scenario and its choices stand for one rack. @throws Refusal, RackError */
@@ -45,6 +50,7 @@ export async function bringUp(
 ): Promise<RackUp> {
   const { prepared, choices } = await prepareOne(scenario, options);
   if (options.elsewhere !== undefined) elsewhereIn(prepared, options.elsewhere);
+  const { psPerSecond = 0 } = options;
   const created = await createRunDirectory(prepared.variant.name), { id, path } = created;
   const { base, variant } = prepared;
   const files = captureFiles({ flags: options, scenario: variant.capture, base, directory: path });
@@ -59,12 +65,21 @@ export async function bringUp(
     directory: path,
     ...(elsewhere && elsewhereIn(prepared, elsewhere, livenessMs)),
     stayUp: true,
+    // At a pace, too: nothing may happen before it is set.
+    ...((options.paused === true || psPerSecond > 0) && { pausedAtStart: true }),
     trace: options.trace === true,
     observe,
     ...(observe && { captures: files }),
   });
   keepScenario(path, { scenario, choices, variant });
-  return await startRack(runFile, options);
+  return await startRack(runFile, {
+    ...options,
+    beforeUp: async ({ control }) => {
+      if (psPerSecond === 0) return;
+      await setPace(control, psPerSecond);
+      if (options.paused !== true) await resume(control);
+    },
+  });
 }
 
 /** A `put` without its input file is left out. @throws Refusal */

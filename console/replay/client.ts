@@ -10,7 +10,7 @@ import { nativeIn } from "../../fabric/rack/plan/plan.ts";
 import { readRecords } from "../../nodes/native_records.ts";
 import { flagsOf } from "../rack/own/confined.ts";
 import { framed, framesOf } from "../rack/own/frames.ts";
-import type { ReplayHead } from "./job.ts";
+import { faultsIn, type ReplayHead } from "./job.ts";
 import type { Arguments, Method, ReplayReply, ReplayRequest, Result } from "./protocol.ts";
 import { inParts, noneRead, openSource, type ReplaySource } from "./source.ts";
 import type {
@@ -128,7 +128,9 @@ export class Replay {
 
   async #goOn(): Promise<void> {
     const source = await openSource(this.#target, this.#read);
-    if (source.count === 0 && source.head.until === this.#head.until) return;
+    const isAsBefore = source.head.until === this.#head.until &&
+      faultsIn(source.head.plan) === faultsIn(this.#head.plan);
+    if (source.count === 0 && isAsBefore) return;
     this.#head = source.head;
     await this.#open(source);
   }

@@ -1,8 +1,12 @@
 import type { Replay } from "./client.ts";
+import { configurationDifferences } from "./configuration.ts";
 import type { Comparison, EventRow, FigureDifference, FirstDifference } from "../api/replay.ts";
 import type { Time } from "../../fabric/base/time.ts";
 
-const EVENTS_MOST = 20;
+/** Of each device that differs, on each side. */
+const ROWS_BEFORE = 2, ROWS_AFTER = 12;
+const NODES_MOST = 8;
+const CONFIGURATION_MOST = 200;
 
 type Sample = readonly [at: Time, events: number, digest: string];
 
@@ -11,8 +15,11 @@ export async function compareRuns(here: Replay, there: Replay): Promise<Comparis
   const [x, y] = await Promise.all([here.ask("end"), there.ask("end")]);
   const brief = ({ digest, endPs, events }: typeof x) => ({ digest, endPs, events });
   const isSame = x.digest === y.digest && x.endPs === y.endPs;
+  const differ = configurationDifferences(x.configuration, y.configuration);
   return {
     isSame,
+    configuration: differ.slice(0, CONFIGURATION_MOST),
+    moreConfiguration: Math.max(0, differ.length - CONFIGURATION_MOST),
     first: isSame ? null : await firstDifference(here, there),
     figures: figuresOf(x.counters, y.counters),
     here: brief(x),
@@ -34,7 +41,9 @@ async function firstDifference(here: Replay, there: Replay): Promise<FirstDiffer
     const before = i === 0 ? undefined : ours[i - 1]![1];
     const left = x?.[0] === at ? x[1] : before, right = y?.[0] === at ? y[1] : before;
     const nodes = differing(left, right);
-    const [ownRows, otherRows] = await Promise.all([rowsAt(here, at), rowsAt(there, at)]);
+    const [ownRows, otherRows] = await Promise.all(
+      [here, there].map((replay) => rowsAround(replay, { at, nodes })),
+    ) as [EventRow[], EventRow[]];
     return { at, nodes, here: ownRows, there: otherRows };
   }
   return null;
@@ -64,9 +73,19 @@ function differing(x: Digests | undefined, y: Digests | undefined): string[] {
   return [...names].filter((name) => ours.get(name) !== theirs.get(name));
 }
 
-async function rowsAt(replay: Replay, at: Time): Promise<readonly EventRow[]> {
-  const events = await replay.events({ at, before: 0, after: EVENTS_MOST }).catch(() => undefined);
-  return (events?.rows ?? []).filter(({ time }) => time === at);
+/** Of a device without an event there, its next ones: where it parts from the other run is between. */
+async function rowsAround(
+  replay: Replay,
+  { at, nodes }: { readonly at: Time; readonly nodes: readonly string[] },
+): Promise<EventRow[]> {
+  const found = await Promise.all(
+    nodes.slice(0, NODES_MOST).map(async (node) => {
+      const query = { at, node, before: ROWS_BEFORE, after: ROWS_AFTER };
+      // The other run may have ended before.
+      return (await replay.events(query).catch(() => undefined))?.rows ?? [];
+    }),
+  );
+  return found.flat().sort((x, y) => x.time - y.time);
 }
 
 type Counters = Readonly<Record<string, Readonly<Record<string, number>>>>;

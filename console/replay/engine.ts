@@ -8,9 +8,10 @@ import { nodeFactory } from "../../nodes/factory.ts";
 import { RackError } from "../base/rack_error.ts";
 import { Pages } from "../explore/history.ts";
 import { victimOf } from "../explore/post_crash_run.ts";
+import { configurationOf } from "./configuration.ts";
 import { eventsAround, StepFinder, textOfValue, type Ticks } from "./event_rows.ts";
 import { HostMemory } from "./host_memory.ts";
-import type { KnownDigest, ReplayJob } from "./job.ts";
+import { faultsIn, type KnownDigest, type ReplayJob } from "./job.ts";
 import { lossOf, memoryMap, memoryView } from "./memory_view.ts";
 import { AROUND_PS, ladderIn, operationAt, operationsIn } from "./operations.ts";
 import { type Loaded, Recording, type RecordingOptions } from "./recording.ts";
@@ -93,9 +94,7 @@ export class ReplayEngine {
   /** No fault has come since, and no order before the instant that this replay stands at. */
   canExtend(job: ReplayJob): boolean {
     const { plan, orders } = this.#job;
-    const countOf = ({ faults, linkFaults = [] }: ReplayJob["plan"]) =>
-      `${faults.length} ${linkFaults.length}`;
-    return countOf(plan) === countOf(job.plan) && job.orders.length >= orders.length &&
+    return faultsIn(plan) === faultsIn(job.plan) && job.orders.length >= orders.length &&
       job.orders.slice(orders.length).every(({ time }) => time >= this.#recording.reached);
   }
 
@@ -183,7 +182,7 @@ export class ReplayEngine {
   }
 
   get #endPs(): Time {
-    return this.#recording.simulator.now + 1;
+    return this.#recording.endBefore(this.#recording.reached);
   }
 
   #promises(): PromiseTick[] {
@@ -367,16 +366,27 @@ export class ReplayEngine {
     return found;
   }
 
-  /** @throws Refusal for unknown devices. */
-  async loss(at: Time, nodes: readonly string[]): Promise<Loss> {
-    this.#checkInstant(at);
+  /**
+   * What a power cut would lose; of devices that have no power then, what that cut has lost by which
+   * they lost it.
+   * @throws Refusal for unknown devices.
+   */
+  async loss(asked: Time, nodes: readonly string[]): Promise<Loss> {
+    this.#checkInstant(asked);
     const known = this.#job.plan.nodes.map(({ name }) => name);
     for (const node of nodes) {
       if (known.includes(node)) continue;
       throw refusal("node", { found: `"${node}"`, expected: oneOf(known, node) });
     }
+    const cuts = new Set(
+      nodes.map((node) => this.#powerOf(node, asked)).map(({ hasPower, since }) =>
+        hasPower ? undefined : since
+      ),
+    );
+    const [cut] = cuts, happened = cuts.size === 1 && cut !== undefined;
+    const at = happened ? cut : asked;
     const around = await this.#around(at);
-    return lossOf(around, { at, nodes }, (host) => this.#memoryAt(around, host, at));
+    return lossOf(around, { at, nodes, happened }, (host) => this.#memoryAt(around, host, at));
   }
 
   operations(query: OperationsQuery): Operations {
@@ -440,7 +450,8 @@ export class ReplayEngine {
     const { simulator } = this.#recording;
     const { digest, events } = simulator;
     const nodes = simulator.nodes(), counters = simulator.statistics();
-    return { digest, events, endPs: this.#endPs, nodes, counters };
+    const configuration = configurationOf(this.#job.plan);
+    return { digest, events, endPs: this.#endPs, nodes, counters, configuration };
   }
 
   #checkInstant(at: Time): void {

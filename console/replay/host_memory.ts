@@ -8,7 +8,14 @@ import type { Life } from "../checks/lives.ts";
 import { isSame, WORD_BYTES } from "../explore/choices.ts";
 import { LINE_BYTES } from "../../fabric/base/cache_line.ts";
 import { Overlay, type Readable } from "../explore/history.ts";
-import type { DeclaredWrite, MemoryRecord, Passage } from "./memory_record.ts";
+import {
+  type DeclaredWrite,
+  Landing,
+  type LostPiece,
+  type MemoryRecord,
+  type Passage,
+} from "./memory_record.ts";
+import type { Spool } from "./spool.ts";
 import type { CopyPlace } from "../api/replay_terms.ts";
 import type { WriteRef, WriteStanding } from "../api/replay.ts";
 
@@ -23,6 +30,13 @@ export interface Piece {
   readonly since: Time;
   readonly write: DeclaredWrite | undefined;
   readonly card?: string | undefined;
+  /** The bytes are older ones: a power failure has taken those of `write`. */
+  readonly lost?: Lost | undefined;
+}
+
+export interface Lost extends LostPiece {
+  /** When the power failed. */
+  readonly at: Time;
 }
 
 export interface Line {
@@ -49,6 +63,7 @@ export class HostMemory {
   readonly #passages: readonly Passage[];
   readonly #open: ReadonlySet<DeclaredWrite>;
   readonly #queued = new Map<number, { readonly at: Time; readonly until: Time }>();
+  #lost: ReadonlyMap<number, readonly Lost[]> | undefined;
 
   constructor(record: MemoryRecord, { config, lives, noticePs, at }: HostAt) {
     this.#record = record;
@@ -89,17 +104,99 @@ export class HostMemory {
     return [...lines].sort((x, y) => x - y);
   }
 
+  /** The latest power failure of the host before this instant; undefined where there was none. */
+  get cutAt(): Time | undefined {
+    return this.#record.cuts.findLast(({ at }) => at < this.at)?.at;
+  }
+
+  /** Lines of which power failures took something, and over which nothing has come since. */
+  lostLines(): ReadonlyMap<number, readonly Lost[]> {
+    return this.#lost ??= this.#linesLost();
+  }
+
+  #linesLost(): Map<number, Lost[]> {
+    const found = new Map<number, Lost[]>();
+    for (const { at, lost } of this.#record.cuts) {
+      if (at >= this.at) break;
+      for (const piece of lost) {
+        for (let line = lineOf(piece.from); line < piece.to; line += LINE_BYTES) {
+          const known = found.get(line);
+          if (known === undefined) found.set(line, [{ ...piece, at }]);
+          else known.push({ ...piece, at });
+        }
+      }
+    }
+    for (const line of this.openLines()) found.delete(line);
+    for (const [page, lines] of Map.groupBy(found.keys(), pageOf)) {
+      const times = this.#record.lines.writtenIn(page, this.at);
+      for (const line of lines) {
+        const durableAt = times[(line - page) / LINE_BYTES]!;
+        const still = found.get(line)!.filter(({ at }) => at >= durableAt);
+        if (still.length === 0) found.delete(line);
+        else found.set(line, still);
+      }
+    }
+    return found;
+  }
+
+  /**
+   * What a power failure of the host at this instant takes.
+   * @param spool for bytes that no program has declared.
+   */
+  lostByCut(spool: Spool | undefined): LostPiece[] {
+    const lost: (LostPiece & { to: number })[] = [];
+    for (const line of this.openLines()) {
+      const { pieces, torn } = this.line(line);
+      for (const { survives, from, to, place, write } of pieces) {
+        if (survives) continue;
+        const last = lost.at(-1);
+        const follows = last?.to === from && last.place === place && last.torn === torn &&
+          write !== undefined && last.write === write;
+        if (follows) last.to = to;
+        else {
+          const landing = write?.landing ?? this.#undeclared({ from, to, place }, spool);
+          lost.push({ from, to, place, write, landing, torn });
+        }
+      }
+    }
+    return lost;
+  }
+
+  #undeclared({ from, to, place }: Pick<Piece, "from" | "to" | "place">, spool?: Spool): Landing {
+    const passing = this.#passages.findLast(({ landing }) =>
+      landing.offset <= from && landing.end >= to
+    );
+    if (place !== "llc" && passing !== undefined) return passing.landing;
+    const line = lineOf(from);
+    const landing = new Landing(from, this.seen(line).slice(from - line, to - line), spool);
+    landing.settle();
+    return landing;
+  }
+
+  /** The line as it was before power failures took bytes of it; undefined where none did. */
+  beforeCut(line: number): Uint8Array | undefined {
+    const lost = this.lostLines().get(line);
+    if (lost === undefined) return undefined;
+    const bytes = this.seen(line).slice();
+    for (const { from, to, landing: { offset, bytes: were } } of lost) {
+      const first = Math.max(from, line), end = Math.min(to, line + LINE_BYTES);
+      bytes.set(were.subarray(first - offset, end - offset), first - line);
+    }
+    return bytes;
+  }
+
   /**
    * Pages of [from, to) with written bytes: by line, when it last became durable (0: never); -1 for
    * a line without written bytes, or not in [from, to).
    */
   *pagesIn(from: number, to: number): Generator<{ page: number; lines: Float64Array }> {
     const { lines: log } = this.#record, open = Map.groupBy(this.openLines(), pageOf);
-    const pages = new Set([...log.pages(), ...open.keys()]);
+    const gone = Map.groupBy(this.lostLines().keys(), pageOf);
+    const pages = new Set([...log.pages(), ...open.keys(), ...gone.keys()]);
     for (const page of [...pages].sort((x, y) => x - y)) {
       if (page + PAGE_BYTES <= from || page >= to) continue;
       const lines = log.writtenIn(page, this.at);
-      for (const line of open.get(page) ?? []) {
+      for (const line of [...open.get(page) ?? [], ...gone.get(page) ?? []]) {
         const index = (line - page) / LINE_BYTES;
         lines[index] = Math.max(0, lines[index]!);
       }
@@ -207,7 +304,10 @@ export class HostMemory {
           write,
         });}
     }
-    return { at: line, pieces: piecesOf(line, cells), torn: isTorn(cells) };
+    const lost = this.lostLines().get(line) ?? [];
+    for (const piece of lost) markLost(cells, line, piece);
+    const torn = isTorn(cells) || lost.some((piece) => piece.torn);
+    return { at: line, pieces: piecesOf(line, cells), torn };
   }
 
   /**
@@ -271,6 +371,7 @@ interface Cell {
   since: Time;
   write: DeclaredWrite | undefined;
   card?: string | undefined;
+  lost?: Lost | undefined;
 }
 
 interface Extent {
@@ -318,16 +419,28 @@ function mark(
   for (let i = Math.max(offset, line) - line; i < to; i++) cells[i]!.write = write;
 }
 
+function markLost(cells: readonly Cell[], line: number, lost: Lost): void {
+  const first = Math.max(lost.from, line) - line, end = Math.min(lost.to, line + LINE_BYTES) - line;
+  for (const cell of cells.slice(first, end)) {
+    cell.write = lost.write;
+    cell.lost = lost;
+  }
+}
+
 function piecesOf(line: number, cells: readonly Cell[]): Piece[] {
   const pieces: { -readonly [K in keyof Piece]: Piece[K] }[] = [];
-  for (const [i, { place, survives, since, write, card }] of cells.entries()) {
+  for (const [i, { place, survives, since, write, card, lost }] of cells.entries()) {
     const last = pieces.at(-1);
     const isSame = last?.place === place && last.survives === survives && last.since === since &&
-      last.write === write && last.card === card;
+      last.write === write && last.card === card && last.lost === lost;
     if (isSame) last.to++;
     else {
       const at = { from: line + i, to: line + i + 1 };
-      pieces.push({ ...at, place, survives, since, write, ...(card !== undefined && { card }) });
+      pieces.push({
+        ...{ ...at, place, survives, since, write },
+        ...(card !== undefined && { card }),
+        ...(lost !== undefined && { lost }),
+      });
     }
   }
   return pieces;

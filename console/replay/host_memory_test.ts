@@ -57,6 +57,38 @@ describe("HostMemory", () => {
     ]);
   });
 
+  it("keeps what a power failure took red, with its bytes and whose they were, until something comes there", () => {
+    const record = new MemoryRecord(), second = LINE + 64, old = new Uint8Array(64).fill(1);
+    record.durable(5, LINE, old);
+    const write = declare(record, 10);
+    record.dirty(20, LINE, BYTES);
+    // No program has declared this one.
+    record.dirty(21, second, BYTES);
+    record.cuts.push({ at: 50, lost: at(record, 50).lostByCut(undefined) });
+    const lostAt = (time: Time) =>
+      [LINE, second].map((line) => {
+        const memory = at(record, time);
+        return memory.line(line).pieces.map(({ place, lost, write }) =>
+          lost === undefined
+            ? place
+            : `${lost.place} at ${lost.at}${write ? ` of ${write.id}` : ""}`
+        ).join("; ");
+      });
+    same(lostAt(50), ["llc", "llc"], "at the cut itself it is under way");
+    same(lostAt(51), ["llc at 50 of 10", "llc at 50"]);
+    const memory = at(record, 55);
+    same([memory.seen(LINE), memory.beforeCut(LINE)], [old, BYTES]);
+    same(memory.beforeCut(second), BYTES);
+    same([memory.lostLines().size, memory.cutAt], [2, 50]);
+    record.beginLife(60);
+    record.durable(70, LINE, BYTES);
+    same(lostAt(70), ["llc at 50 of 10", "llc at 50"]);
+    same(lostAt(71), ["medium", "llc at 50"]);
+    same(at(record, 71).line(LINE).pieces[0]!.write, write);
+    record.dirty(75, second, old);
+    same(lostAt(76)[1], "llc");
+  });
+
   it("has nothing on its way of what an earlier life of its host was to get", () => {
     for (const begin of [declare, pass]) {
       const record = new MemoryRecord();

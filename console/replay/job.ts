@@ -34,3 +34,11 @@ export interface ReplayHead {
 export interface ReplayJob extends ReplayHead {
   readonly orders: readonly SimulatedOrder[];
 }
+
+/**
+ * Equal where no fault has come to a run in the meantime. One may be dated before an instant up to
+ * which the run was replayed: of a device that had done nothing since.
+ */
+export function faultsIn({ faults, linkFaults = [] }: RackPlan): string {
+  return `${faults.length} ${linkFaults.length}`;
+}

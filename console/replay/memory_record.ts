@@ -2,6 +2,7 @@ import type { MemoryLog } from "../../nodes/host/memory/memory_log.ts";
 import { isSame } from "../explore/choices.ts";
 import { LINE_BYTES } from "../../fabric/base/cache_line.ts";
 import type { Time } from "../../fabric/base/time.ts";
+import type { CopyPlace } from "../api/replay_terms.ts";
 import { LineLog } from "./line_log.ts";
 import { Numbers } from "./log_arrays.ts";
 import type { Spool } from "./spool.ts";
@@ -103,7 +104,28 @@ export interface DeclaredWrite {
   promisedAt: Time;
 }
 
+/** Bytes that a power failure has taken. */
+export interface LostPiece {
+  readonly from: number;
+  readonly to: number;
+  /** Where the newest copy was. */
+  readonly place: CopyPlace;
+  readonly write: DeclaredWrite | undefined;
+  /** Has the bytes: of the write, or of what was there without one. */
+  readonly landing: Landing;
+  /** The power failure has left a part of a write in each of its lines. */
+  readonly torn: boolean;
+}
+
+export interface PowerCut {
+  readonly at: Time;
+  /** Ascending by their begin. */
+  readonly lost: readonly LostPiece[];
+}
+
 export class MemoryRecord implements MemoryLog {
+  /** Of the host, oldest first: kept for the whole run. */
+  readonly cuts: PowerCut[] = [];
   lines = new LineLog();
   /** Lines that the memory controller took: when, which, until when they are in its queue. */
   queuedAt = new Numbers();

@@ -36,31 +36,61 @@ export function memoryView(
 ): MemoryView {
   const { at } = memory;
   const writes: WriteRef[] = [], indexes = new Map<DeclaredWrite, number>();
+  const operationOf = operationsOfWrites(recording);
   const indexOf = (write: DeclaredWrite) => {
     let index = indexes.get(write);
-    if (index === undefined) indexes.set(write, index = writes.push(refOf(write, at)) - 1);
+    if (index === undefined) {
+      const operation = operationOf(write);
+      const ref = { ...refOf(write, at), ...(operation !== undefined && { operation }) };
+      indexes.set(write, index = writes.push(ref) - 1);
+    }
     return index;
   };
   const { lines: offsets, more } = memory.linesIn(from, to, LINES_MOST);
   const left = memory.left();
   const lines = offsets.map((offset) => {
     const { pieces, torn } = memory.line(offset);
-    const spans = pieces.map(({ write, ...piece }): MemorySpan => {
-      return { ...piece, ...(write && { write: indexOf(write) }) };
+    const spans = pieces.map(({ write, lost, ...piece }): MemorySpan => {
+      return {
+        ...{ ...piece, ...(write && { write: indexOf(write) }) },
+        ...(lost && { lost: { at: lost.at, place: lost.place } }),
+      };
     });
     const content = bytes && {
       seen: memory.seen(offset).toHex(),
       left: left.read(offset, offset + LINE_BYTES).toHex(),
+      ...hexOf("was", memory.beforeCut(offset)),
     };
     return { at: offset, spans, torn, ...content };
   });
   return {
     ...{ at, host, from, to, lines, writes },
     hasPower: memory.life !== undefined,
+    ...(memory.cutAt !== undefined && {
+      cut: { at: memory.cutAt, lines: memory.lostLines().size },
+    }),
     domain: victimOf(recording.job.plan, host).config.domain,
     moreLines: more,
     touched: touchedIn(touched!),
   };
+}
+
+/** A program gives its write and the operation that makes it one number. */
+function operationsOfWrites(recording: Recording): (write: DeclaredWrite) => number | undefined {
+  let of: Map<string, { readonly index: number; readonly startPs: Time }[]> | undefined;
+  return ({ node, id, issuedAt }) => {
+    of ??= Map.groupBy(
+      recording.operations().map(({ node, number, startPs }, index) => {
+        return { key: `${node} ${number}`, index, startPs };
+      }),
+      ({ key }) => key,
+    );
+    return of.get(`${node} ${id}`)?.find(({ startPs }) => startPs >= issuedAt)?.index;
+  };
+}
+
+function hexOf<Name extends string>(name: Name, bytes: Uint8Array | undefined) {
+  return bytes === undefined ? {} : { [name]: bytes.toHex() } as Record<Name, string>;
 }
 
 /** Of one size, a multiple of a line: as many as are asked for, or a few less. */
@@ -68,11 +98,11 @@ export function memoryMap(
   memory: HostMemory,
   { host, from, to, parts = PARTS.usual }: MemoryMapQuery & { readonly host: string },
 ): MemoryMap {
-  const open = new Set(memory.openLines());
+  const open = new Set(memory.openLines()), gone = memory.lostLines();
   const most = Math.max(1, Math.min(PARTS.most, parts));
   const partBytes = LINE_BYTES * Math.max(1, Math.ceil((to - from) / most / LINE_BYTES));
   const first = from - from % LINE_BYTES, found: MemoryPart[] = [];
-  let part: MemoryPart & { lines: number; lost: number; torn: number } | undefined;
+  let part: MemoryPart & { lines: number; lost: number; gone: number; torn: number } | undefined;
   for (const { page, lines } of memory.pagesIn(from, to)) {
     for (const [i, durableAt] of lines.entries()) {
       if (durableAt < 0) continue;
@@ -80,11 +110,20 @@ export function memoryMap(
       if (part === undefined || line >= part.to) {
         const begin = line - (line - first) % partBytes;
         const byPlace = Object.fromEntries(COPY_PLACES.map((place) => [place, 0]));
-        const none = { lines: 0, lost: 0, torn: 0, byPlace: byPlace as Record<CopyPlace, number> };
+        const none = {
+          lines: 0,
+          lost: 0,
+          gone: 0,
+          torn: 0,
+          byPlace: byPlace as Record<CopyPlace, number>,
+        };
         found.push(part = { from: begin, to: begin + partBytes, ...none });
       }
       part.lines++;
       const byPlace = part.byPlace as Record<CopyPlace, number>;
+      const taken = gone.get(line);
+      if (taken !== undefined) part.gone++;
+      if (taken?.some(({ torn }) => torn)) part.torn++;
       if (!open.has(line)) {
         byPlace[memory.resting(line, durableAt).place]++;
         continue;
@@ -125,10 +164,18 @@ function takes({ nodes, host }: Cut, { place, write, card }: Piece, cards: Cards
 
 type Cards = ReadonlyMap<string, readonly string[]>;
 
-/** @param memoryOf a host's memory at the instant of the cut. */
+/**
+ * What a power cut of devices at `at` loses.
+ * @param happened the cut is one of the run.
+ * @param memoryOf a host's memory at the instant of the cut.
+ */
 export function lossOf(
   recording: Recording,
-  { at, nodes }: { readonly at: Time; readonly nodes: readonly string[] },
+  { at, nodes, happened = false }: {
+    readonly at: Time;
+    readonly nodes: readonly string[];
+    readonly happened?: boolean;
+  },
   memoryOf: (host: string) => HostMemory,
 ): Loss {
   const { plan } = recording.job;
@@ -169,7 +216,8 @@ export function lossOf(
       found.reduce((sum, { from, to }) => sum + to - from, 0);
   }
   const loss = {
-    ...{ at, nodes, hosts: looked, lostBytes, byPlace, byStanding, broken, keptPromisedBytes },
+    ...{ at, nodes, happened, hosts: looked, lostBytes, byPlace, byStanding, broken },
+    keptPromisedBytes,
     lost: ranges.slice(0, LOST_MOST),
     moreLost: Math.max(0, ranges.length - LOST_MOST),
   };
@@ -237,10 +285,11 @@ const PLACE_TEXTS: Readonly<Record<CopyPlace, string>> = {
 };
 
 function textOf(loss: Omit<Loss, "text">): string {
-  const { nodes, at, lostBytes, byPlace, byStanding, broken } = loss;
-  const cut = `A power cut of ${nodes.join(", ")} at ${formatTime(at)}`;
-  if (broken.length > 0) return `${cut} breaks a promise: ${broken[0]!.text}`;
-  if (lostBytes === 0) return `${cut} loses no byte of SCM`;
+  const { nodes, at, happened, lostBytes, byPlace, byStanding, broken } = loss;
+  const verbs = happened ? ["broke", "lost"] : ["breaks", "loses"];
+  const cut = `${happened ? "The" : "A"} power cut of ${nodes.join(", ")} at ${formatTime(at)}`;
+  if (broken.length > 0) return `${cut} ${verbs[0]} a promise: ${broken[0]!.text}`;
+  if (lostBytes === 0) return `${cut} ${verbs[1]} no byte of SCM`;
   const parts = COPY_PLACES.flatMap((place) => {
     return byPlace[place] === 0 ? [] : [`${byPlace[place]} B ${PLACE_TEXTS[place]}`];
   });
@@ -249,5 +298,5 @@ function textOf(loss: Omit<Loss, "text">): string {
     return byStanding[standing] === 0 ? [] : [`${byStanding[standing]} B were ${standing}`];
   });
   const end = ["nothing of it was promised", ...known].join("; ");
-  return `${cut} loses ${lostBytes} B: ${parts.join(", ")}; ${end}`;
+  return `${cut} ${verbs[1]} ${lostBytes} B: ${parts.join(", ")}; ${end}`;
 }

@@ -19,6 +19,8 @@ import type { MakeProgram } from "../../nodes/host/own_programs.ts";
 import { type Life, livesOf } from "../checks/lives.ts";
 import type { ReportSeen } from "../checks/run_record.ts";
 import { Pages } from "../explore/history.ts";
+import { victimOf } from "../explore/post_crash_run.ts";
+import { HostMemory } from "./host_memory.ts";
 import type { ReplayJob } from "./job.ts";
 import { countBefore, Numbers } from "./log_arrays.ts";
 import { type DeclaredWrite, Landing, MemoryRecord } from "./memory_record.ts";
@@ -162,7 +164,8 @@ export class Recording {
     const { simulator } = this;
     const end = Math.min(until, this.job.plan.until ?? NEVER);
     if (simulator.next >= end) {
-      this.reached = Math.max(this.reached, end === NEVER ? simulator.now + 1 : end);
+      this.reached = Math.max(this.reached, end === NEVER ? this.endBefore(NEVER) : end);
+      this.#noteCuts();
       return false;
     }
     const from = Math.max(simulator.next, this.reached);
@@ -173,9 +176,35 @@ export class Recording {
     // As many events to a slice as to a sample: the past alone must decide it.
     if (events > this.#eventsOfSample) this.#slicePs = Math.max(1, Math.floor(this.#slicePs / 2));
     else if (events < this.#eventsOfSample / 4) this.#slicePs *= 2;
+    this.#noteCuts();
     this.#slices.push([to, simulator.events]);
     if (this.heldBytes > this.#detailBytes) this.#forgetHalf();
     return true;
+  }
+
+  /** The instant after the last event or fault before `at`, of those that are replayed by now. */
+  endBefore(at: Time): Time {
+    const { plan: { faults, linkFaults = [] } } = this.job;
+    const last = [...faults, ...linkFaults].reduce(
+      (last, fault) => fault.at < at ? Math.max(last, fault.at) : last,
+      this.simulator.now,
+    );
+    return last + 1;
+  }
+
+  /** Power failures that were reached, before anything of their instants is forgotten. */
+  #noteCuts(): void {
+    for (const [host, record] of this.memory) {
+      const lives = this.lives.get(host)!;
+      for (;;) {
+        const at = lives[record.cuts.length]?.to ?? Infinity;
+        // Of one behind the end of the run nothing is known.
+        if (at > this.reached || at === Infinity) break;
+        const { config, noticePs } = victimOf(this.job.plan, host);
+        const memory = new HostMemory(record, { config, noticePs, lives, at });
+        record.cuts.push({ at, lost: memory.lostByCut(this.#spool) });
+      }
+    }
   }
 
   /** All details are kept from some steps before `from` to `to`. */

@@ -82,7 +82,7 @@ export async function openSource(target: ReplayTarget, read: OrdersRead): Promis
   }
   checkInputs(runFile, id);
   const whole = { runFile, directory };
-  const plan = planOf(whole, recordedIn(directory));
+  const faults = recordedIn(directory), plan = planOf(whole, faults);
   const isLive = rack !== undefined;
   const recorded = readOrders(directory, read);
   const head: ReplayHead = {
@@ -90,7 +90,7 @@ export async function openSource(target: ReplayTarget, read: OrdersRead): Promis
     plan,
     known: [...atDeaths(linesIfThere<Recorded>(`${directory}/faults.jsonl`)), ...atEnd(end)],
     unknownEnd: unknownEnd(end),
-    until: untilOf(end, lastOnRecord(whole, plan, recorded)),
+    until: behindFaults(untilOf(end, lastOnRecord(whole, plan, recorded)), faults),
     isLive,
   };
   return { head, count: recorded.length, orders: () => ordersOf(plan, recorded) };
@@ -261,6 +261,12 @@ function untilOf(end: ClockEnd | undefined, last: Time | null): Time | null {
   if (end.isFinished) return null;
   if (!isPassed(end)) return end.virtualPs + 1;
   return last === null ? null : Math.max(last, end.virtualPs + 1);
+}
+
+/** A device that is killed where time stands is without power from there on. */
+function behindFaults(until: Time | null, { faults, linkFaults }: ReplayedFaults): Time | null {
+  if (until === null) return null;
+  return [...faults, ...linkFaults].reduce((last, { at }) => Math.max(last, at + 1), until);
 }
 
 function atDeaths(recorded: readonly Recorded[]): KnownDigest[] {

@@ -1,6 +1,7 @@
 import { rnicName } from "../../fabric/rack/plan/names.ts";
 import type { FinalReply } from "../../fabric/rack/assembly/run_file.ts";
 import { PS_PER_S, type Time } from "../../fabric/base/time.ts";
+import type { Finding } from "../checks/finding.ts";
 import type { RunRecord } from "../checks/run_record.ts";
 import { firstLoss, isIntact, isPutResult, type PutResult } from "../checks/survival.ts";
 import { countVerified } from "../checks/verified.ts";
@@ -64,8 +65,12 @@ export interface RunReport {
       readonly promise: string;
       readonly looked: readonly string[];
       readonly holds: boolean;
-      /** The violation; "" where the check holds. */
+      /** The violation, of many the first ones; "" where the check holds. */
       readonly detail: string;
+      /** Each violation of a promise by itself, all that the check has looked for. */
+      readonly findings?: readonly (Finding & { readonly variant: string })[];
+      /** The check has stopped at its limit: there may be more. */
+      readonly mayBeMore?: true;
     }
   >;
 }

@@ -1,4 +1,5 @@
 import { checkAll, CHECKERS, type Verdict } from "../checks/all.ts";
+import { FINDINGS_MAX, LOSSES_MAX } from "../checks/finding.ts";
 import { persistence } from "../checks/persistence.ts";
 import { failuresOf } from "../checks/programs.ts";
 import type { RunRecord } from "../checks/run_record.ts";
@@ -65,13 +66,27 @@ function promiseChecks(
   return CHECKERS.flatMap(({ name, promise, without }, i): Check[] => {
     const own = variants.map(({ label, promises }) => ({ label, ...promises[i]! }));
     if (!expect.includes(name) && !own.some(({ isConcerned }) => isConcerned)) return [];
-    const details = own.flatMap(({ label, findings }) =>
-      findings.map(({ text }) => `${label}: ${text}`)
+    const most = name === persistence.name ? LOSSES_MAX : FINDINGS_MAX;
+    const found = own.flatMap(({ label, findings }) =>
+      findings.map((finding) => ({ variant: label, ...finding }))
     );
+    const mayBeMore = own.some(({ findings }) => findings.length >= most);
+    const details = own.flatMap(({ label, findings }) => {
+      const texts = findings.slice(0, FINDINGS_MAX).map(({ text }) => `${label}: ${text}`);
+      const left = findings.length - texts.length;
+      return left === 0 ? texts : [
+        ...texts,
+        `${label}: ${texts.length} of ${findings.length} are named here, report.json has all`,
+      ];
+    });
     const isVacuous = expect.includes(name) && !own.some(({ hasSubjects }) => hasSubjects);
     if (isVacuous) details.push(`the scenario expects it to examine something: ${without}`);
     const looked = own.map(({ looked }) => looked);
-    return [{ name, promise, looked, holds: details.length === 0, detail: details.join("; ") }];
+    return [{
+      ...{ name, promise, looked, holds: details.length === 0, detail: details.join("; ") },
+      ...(found.length > 0 && { findings: found }),
+      ...(mayBeMore && { mayBeMore }),
+    }];
   });
 }
 

@@ -3,13 +3,14 @@ import { targetName } from "../../fabric/rack/plan/cable_names.ts";
 import { hostOfRnic } from "../../fabric/rack/plan/names.ts";
 import type { RunFile } from "../../fabric/rack/assembly/run_file.ts";
 import type { Clock, Topology } from "../api/rack.ts";
-import { clockDocument, whyText } from "../rack/live/clock_text.ts";
+import { clockDocument, whyParts, whyText } from "../rack/live/clock_text.ts";
 import { finite } from "../reports/json.ts";
 
 export function clockOf(status: ClockStatus): Clock {
   return {
     ...clockDocument(status),
     why: whyText(status),
+    whyParts: whyParts(status),
     standsAtPs: status.standsAt,
     hits: [...status.hits],
     breaks: [...status.breaks],

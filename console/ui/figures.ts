@@ -104,8 +104,9 @@ export function wordsOfVariant(folder: string): string {
  * A sentence of the server's, with times as the page writes them: `us` on a terminal is `µs` here.
  */
 export function sentence(text: string): string {
-  return text.replace(/\b(\d{4,}) ps\b/g, (_, ps) => time(Number(ps))).replace(
-    /(\d) ?us\b/g,
+  // A name may have such letters in it: `rack2us` and `b-4us` are none.
+  return text.replace(/(?<![\w.-])(\d{4,}) ps(?![\w-])/g, (_, ps) => time(Number(ps))).replace(
+    /(?<![\w.-])(\d+(?:\.\d+)?) ?us(?![\w-])/g,
     `$1${THIN}µs`,
   );
 }

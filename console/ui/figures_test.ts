@@ -1,6 +1,18 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
-import { ticks } from "./figures.ts";
+import { sentence, ticks } from "./figures.ts";
+
+describe("sentence", () => {
+  it("has times as the page writes them, and leaves names alone that end as times do", () => {
+    assert.equal(
+      sentence("at 12.5 us, 3us and 1234567 ps: a pace"),
+      "at 12.5\u202fµs, 3\u202fµs and 1.234\u202f567\u202fµs: a pace",
+    );
+    for (const name of ["rack2us", "b-4us", "h1.2us", "4us-b"]) {
+      assert.equal(sentence(`it waits for ${name}.`), `it waits for ${name}.`);
+    }
+  });
+});
 
 describe("ticks", () => {
   it("are round numbers within the span, at most as many steps as asked for", () => {

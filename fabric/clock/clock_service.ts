@@ -70,7 +70,10 @@ export interface ClockStatus {
   readonly paused: boolean;
   /** Nothing happens from here on until the run is resumed; NEVER: no limit. */
   readonly limit: Time;
-  /** Virtual ps per wall second; 0: as fast as possible. */
+  /**
+   * Virtual ps per wall second whenever time runs, until another pace is ordered; 0: as fast as
+   * possible.
+   */
   readonly pace: number;
   readonly finished: boolean;
   /** See {@link standsAt}; null: undefined there. */
@@ -118,7 +121,9 @@ export class ClockService {
   #onTheWayEvents = -1;
   #isStallReported = false;
   #finished: Summary | undefined;
-  #pace: { psPerMs: number; fromPs: Time; fromMs: number } | undefined;
+  #psPerMs = 0;
+  /** Time runs at a pace, up to `limit`. */
+  #paced: { readonly fromPs: Time; readonly fromMs: number; readonly limit: Time } | undefined;
   #driven: Driving = { order: 0, verb: "" };
 
   constructor(options: ClockServiceOptions) {
@@ -155,8 +160,8 @@ export class ClockService {
       now: timekeeper.now,
       next: timekeeper.next,
       paused: timekeeper.paused,
-      limit: timekeeper.limit,
-      pace: Math.round((this.#pace?.psPerMs ?? 0) * 1_000),
+      limit: this.#limit,
+      pace: Math.round(this.#psPerMs * 1_000),
       finished: timekeeper.finished,
       standsAt: timekeeper.standsAt ?? null,
       breaks: timekeeper.breaks.all,
@@ -284,7 +289,7 @@ export class ClockService {
       pause: () => this.#drive("pause", this.#pause()),
       resume: (request) => this.#drive("resume", this.#resume(request)),
       step: (request) => this.#drive("step", this.#step(request)),
-      pace: (request) => this.#drive("pace", this.#setPace(request)),
+      pace: (request) => this.#setPace(request),
       death: (request) => this.#death(request),
       run: (request) => this.#run(request),
       shutdown: (request) => this.#shutDown(request),
@@ -332,7 +337,7 @@ export class ClockService {
   }
 
   #pause(): object {
-    this.#pace = undefined;
+    this.#paced = undefined;
     this.timekeeper.pause();
     return { ok: true };
   }
@@ -346,8 +351,8 @@ export class ClockService {
       const problem = predicateProblem(each, names);
       if (problem !== undefined) return { error: formatProblem({ path: "a break", ...problem }) };
     }
-    this.#pace = undefined;
-    this.timekeeper.resume({ ...(until !== undefined && { limit: until }), breaks });
+    const limit = this.#begin(until ?? NEVER);
+    this.timekeeper.resume({ limit, breaks });
     return { ok: true };
   }
 
@@ -358,29 +363,49 @@ export class ClockService {
   #step({ ps }: Request): object | undefined {
     if (ps !== undefined && (typeof ps !== "number" || !(ps > 0))) return undefined;
     const next = this.timekeeper.next;
-    const limit = next === NEVER ? this.timekeeper.limit : next + (ps ?? 1);
-    this.#pace = undefined;
+    const limit = next === NEVER ? this.#limit : next + (ps ?? 1);
+    this.#paced = undefined;
     this.timekeeper.resume({ limit });
     return { ok: true, until: limit };
   }
 
-  /** `{ psPerSecond }`: virtual time per wall second; 0 or absent: as fast as possible. */
+  /** Up to where time runs by orders. */
+  get #limit(): Time {
+    return this.#paced?.limit ?? this.timekeeper.limit;
+  }
+
+  /** @returns the first limit of time that runs up to `limit` from now on. */
+  #begin(limit: Time): Time {
+    this.#paced = undefined;
+    if (this.#psPerMs === 0) return limit;
+    const fromPs = this.timekeeper.now;
+    this.#paced = { fromPs, fromMs: this.#options.wallMs(), limit };
+    return Math.min(fromPs, limit);
+  }
+
+  /**
+   * `{ psPerSecond }`: virtual time per wall second; 0 or absent: as fast as possible. Time that
+   * stands goes on standing.
+   */
   #setPace({ psPerSecond }: Request): object | undefined {
     if (psPerSecond !== undefined && (typeof psPerSecond !== "number" || psPerSecond < 0)) {
       return undefined;
     }
-    if (psPerSecond === undefined || psPerSecond === 0) return this.#resume({});
-    const fromMs = this.#options.wallMs();
-    const fromPs = this.timekeeper.now;
-    this.#pace = { psPerMs: psPerSecond / 1_000, fromPs, fromMs };
-    this.timekeeper.resume({ limit: fromPs });
+    const { timekeeper } = this;
+    this.#psPerMs = (psPerSecond ?? 0) / 1_000;
+    const stands = timekeeper.paused ||
+      (timekeeper.next !== NEVER && timekeeper.next >= this.#limit);
+    if (!stands) timekeeper.moveLimit(this.#begin(this.#limit));
     return { ok: true };
   }
 
   #keepPace(): void {
-    if (this.#pace === undefined) return;
-    const { psPerMs, fromPs, fromMs } = this.#pace;
-    this.timekeeper.moveLimit(fromPs + Math.round((this.#options.wallMs() - fromMs) * psPerMs));
+    // At a break the timekeeper pauses by itself.
+    if (this.timekeeper.paused) this.#paced = undefined;
+    if (this.#paced === undefined) return;
+    const { fromPs, fromMs, limit } = this.#paced;
+    const at = fromPs + Math.round((this.#options.wallMs() - fromMs) * this.#psPerMs);
+    this.timekeeper.moveLimit(Math.min(at, limit));
   }
 
   #death({ partition, instance }: Request): unknown {

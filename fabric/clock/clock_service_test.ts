@@ -85,6 +85,38 @@ describe("ClockService", () => {
     assert.equal(service.timekeeper.finished, false);
   });
 
+  it("runs at the pace that was ordered last, also after a pause, a step and up to a time", async () => {
+    service.stop();
+    let ms = 0;
+    service = restarted(broker, { term: 0, stayUp: true, wallMs: () => ms });
+    service.timekeeper.join({ partition: "a", instance: "a-1" });
+    const { timekeeper } = service;
+    /** How far time may run, when it has been let run for 100 ms. */
+    const limitLater = async () => {
+      ms += 100;
+      await until(() => timekeeper.limit > 0);
+      return timekeeper.limit;
+    };
+    await ask("pace", { psPerSecond: 10_000 });
+    await until(() => timekeeper.limit < Infinity);
+    assert.deepEqual([service.status().limit, service.status().pace], [Infinity, 10_000]);
+    assert.equal(await limitLater(), 1_000);
+    await ask("pause", {});
+    assert.equal(service.status().pace, 10_000);
+    await ask("resume", {});
+    assert.equal(timekeeper.limit, timekeeper.now, "it begins anew where time stands");
+    assert.equal(await limitLater(), 1_000);
+    await ask("step", { ps: 5 });
+    await ask("resume", { until: 700 });
+    assert.equal(service.status().limit, 700);
+    assert.equal(await limitLater(), 700, "and not beyond the time that was named");
+    await ask("pause", {});
+    await ask("pace", { psPerSecond: 0 });
+    assert.equal(service.status().paused, true, "a pace lets no time run that stands");
+    await ask("resume", {});
+    assert.equal(timekeeper.limit, Infinity);
+  });
+
   it("answers with the processes that have power", async () => {
     service.stop();
     service = restarted(broker, { term: 0 });

@@ -61,7 +61,7 @@ function startClock(
   file: RunFile,
   { bus, isLane }: { readonly bus: Bus; readonly isLane: boolean },
 ): Lane {
-  const { run, directory, partitions, stayUp, livenessMs, resumed } = file;
+  const { run, directory, partitions, stayUp, livenessMs, resumed, pausedAtStart = false } = file;
   const term = nextTerm(`${directory}/timekeeper.term`);
   const recordFile = `${directory}/faults.jsonl`;
   const plannedFile = `${directory}/planned.jsonl`;
@@ -78,6 +78,7 @@ function startClock(
     partitions,
     crossings: crossings(file.plan, partitions),
     term,
+    paused: pausedAtStart && term === 0,
     recorded: readLines<Recorded>(recordFile),
     orders: orders.read(),
     ...(resumed && { ordersFrom: resumed.ordersFrom }),

@@ -78,7 +78,11 @@ export function addClock(program: Command): void {
     .option("--variant <name>", "of a run with several: its name, or its number from 1")
     .addHelpText("after", wordsText())
     .action((words: string[], flags: FindFlags) => find(words, flags));
-  clockCommand(program, "pace <rate>", "virtual time per second of ours: 10us/s, or max")
+  clockCommand(
+    program,
+    "pace <rate>",
+    "virtual time per second of ours, until another pace: 10us/s, or max",
+  )
     .action((rate: string, flags: LiveFlags) =>
       drive(flags, ({ control }) => setPace(control, paceOf(rate)))
     );
@@ -95,7 +99,7 @@ function addResume(program: Command): void {
   const command = clockCommand(
     program,
     "resume [id]",
-    "resume virtual time at full speed; with a run, bring up a rack as it stood at a time of that run",
+    "resume virtual time, at the pace set last; with a run, bring up a rack as it stood at a time of that run",
   )
     .option("--at <time>", "of the run: a time, like 2.5ms, or the name of a checkpoint")
     .option("--variant <name>", "of a run with several: its name, or its number from 1")

@@ -315,9 +315,11 @@ programs:
     const last = { order: "until", breaks: [{ step: "S903" }], atPs: clock.virtualPs + 1_000 };
     assert.deepEqual((await good(path, {}, { json: last })).clock.hits, []);
     await good(path, {}, { json: { order: "pace", psPerSecond: 1_000_000 } });
-    await good(path, {}, { json: { order: "pace", psPerSecond: 0 } });
+    await good(path, {}, { json: { order: "pause" } });
     const resumed = await good(path, {}, { json: { order: "resume" } });
-    assert.equal(resumed.clock.paused, false);
+    assert.deepEqual([resumed.clock.paused, resumed.clock.psPerSecond], [false, 1_000_000]);
+    const full = await good(path, {}, { json: { order: "pace", psPerSecond: 0 } });
+    assert.equal(full.clock.psPerSecond, 0);
   });
 
   it("says what processes and devices do, and what a power cut would lose", async () => {

@@ -76,6 +76,8 @@ describe("The walk through the console", () => {
     await page.getByRole("button", { name: "Bring it up" }).click();
     await page.getByRole("button", { name: "Look at it" }).click();
     await rig.device("b").waitFor();
+    await page.locator(".why").getByText("Paused.").waitFor();
+    await page.locator(".bar").getByRole("button", { name: "▶ run" }).click();
   });
 
   it("is told what a kill loses, kills the host with the mouse, and sees where its bytes were", async () => {

@@ -272,7 +272,19 @@ describe("Replay of a run of processes", () => {
       const promised = promises.filter(({ at }) => at < kill!.at);
       const bytes = promised.reduce((sum, { from, to }) => sum + to - from, 0);
       assert.equal(loss.keptPromisedBytes, bytes);
-      assert.equal((await replay.loss(endPs, ["b"])).hosts.length, 0, "it has no power by then");
+      const after = await replay.loss(endPs, ["b"]);
+      assert.deepEqual([loss.happened, after.happened, after.at], [false, true, kill!.at]);
+      assert.deepEqual(
+        { ...after, text: loss.text, happened: false },
+        loss,
+        "of the cut that has happened",
+      );
+      const { cut, lines } = await replay.memory(endPs, { host: "b", from: 0, to: 4 << 20 });
+      const lost = lines.flatMap(({ spans }) => spans).filter((span) => span.lost !== undefined);
+      assert.equal(lost.reduce((sum, { from, to }) => sum + to - from, 0), loss.lostBytes);
+      assert.deepEqual(new Set(lost.map((span) => span.lost!.at)), new Set([kill!.at]));
+      assert.equal(cut!.at, kill!.at);
+      assert.ok(cut!.lines > 0);
       const { devices, programs } = await replay.snapshot(kill!.at + 1, { exact: true });
       assert.equal(devices.find(({ node }) => node === "b")!.hasPower, false);
       assert.ok(programs!.every(({ host }) => host === "a"));
@@ -301,8 +313,15 @@ describe("compareRuns", () => {
       const [first, again, other] = replays as [Replay, Replay, Replay];
       const same = await compareRuns(first, again);
       assert.deepEqual([same.isSame, same.first, same.figures], [true, null, []]);
-      const { isSame, first: parting, figures } = await compareRuns(first, other);
+      const { isSame, first: parting, figures, configuration } = await compareRuns(first, other);
       assert.ok(!isSame && parting !== null && figures.length > 0);
+      assert.deepEqual([same.configuration, configuration], [[], [
+        { what: "a: put#1, bytes", here: "16384", there: "20480" },
+      ]]);
+      for (const rows of [parting.here, parting.there]) {
+        assert.ok(rows.some(({ time }) => time >= parting.at), "each side does something there");
+        assert.ok(rows.every(({ node }) => parting.nodes.includes(node)));
+      }
       const { at, nodes } = parting;
       assert.ok(nodes.length > 0);
       assert.notDeepEqual(

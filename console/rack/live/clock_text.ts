@@ -25,7 +25,7 @@ export function clockDocument(clock: ClockStatus) {
 
 /** `1.2 ms, paused, next event at 1.3 ms` */
 export function clockText(clock: ClockStatus): string {
-  const pace = isPaced(clock) ? [paceText(clock)] : [];
+  const pace = clock.pace > 0 && !clock.finished ? [paceText(clock)] : [];
   return [formatTime(clock.now), ...heldBy(clock), ...pace, nextText(clock)].join(", ");
 }
 
@@ -42,15 +42,11 @@ function heldBy(clock: Omit<ClockStatus, "driven">): string[] {
   return [];
 }
 
-/** The next event happens only after an order. A pace moves its limit itself. */
+/** The next event happens only after an order. */
 export function isTimeHeld(
-  { paused, next, limit, pace }: Pick<ClockStatus, "paused" | "next" | "limit" | "pace">,
+  { paused, next, limit }: Pick<ClockStatus, "paused" | "next" | "limit">,
 ): boolean {
-  return next !== Infinity && (paused || (next >= limit && pace === 0));
-}
-
-function isPaced({ paused, finished, pace }: Omit<ClockStatus, "driven">): boolean {
-  return pace > 0 && !paused && !finished;
+  return next !== Infinity && (paused || next >= limit);
 }
 
 function paceText({ pace }: Omit<ClockStatus, "driven">): string {
@@ -61,24 +57,38 @@ function wallText(ms: number): string {
   return ms < 1_000 ? `${Math.round(ms)} ms` : `${(ms / 1_000).toFixed(1)} s`;
 }
 
+/** Words, or the name of a process. */
+export type SentencePart = string | { readonly process: string };
+
 /** In one sentence: time moves, or the process or order that holds it. */
 export function whyText(status: Omit<ClockStatus, "driven">): string {
+  return whyParts(status).map((part) => typeof part === "string" ? part : part.process).join("");
+}
+
+/** {@link whyText}, with the names in it apart. */
+export function whyParts(status: Omit<ClockStatus, "driven">): SentencePart[] {
   const time = `Virtual time is ${formatTime(status.now)}`;
   const held = heldBy(status);
-  if (held.length > 0) return `${time}: ${held[0]}.`;
+  if (held.length > 0) return [`${time}: ${held[0]}.`];
   const absent = status.why.filter((row) => row.status === "absent" || row.status === "unknown");
   if (absent.length > 0) {
-    return `${time}: it waits for the process of ${absent.map((row) => row.partition).join(", ")}.`;
+    const names = absent.flatMap(({ partition }, i) => [
+      ...(i > 0 ? [", "] : []),
+      { process: partition },
+    ]);
+    return [`${time}: it waits for the process of `, ...names, "."];
   }
-  if (status.next === Infinity) return `${time}: no event is scheduled, every process is idle.`;
+  if (status.next === Infinity) return [`${time}: no event is scheduled, every process is idle.`];
   const slow = status.why.filter((row) => row.status === "running")
     .toSorted((x, y) => y.sinceMs - x.sinceMs)[0];
-  if (isPaced(status) && (slow?.sinceMs ?? 0) < SLOW_MS) {
-    return `${time}: it moves ${paceText(status)}.`;
+  if (status.pace > 0 && (slow?.sinceMs ?? 0) < SLOW_MS) {
+    return [`${time}: it moves ${paceText(status)}.`];
   }
-  return slow === undefined
-    ? `${time}: it moves, next event at ${formatTime(status.next)}.`
-    : `${time}: it waits for ${slow.partition}, which has been running for ${
-      wallText(slow.sinceMs)
-    }.`;
+  if (slow === undefined) return [`${time}: it moves, next event at ${formatTime(status.next)}.`];
+  const { partition: process, sinceMs } = slow;
+  return [
+    `${time}: it waits for `,
+    { process },
+    `, which has been running for ${wallText(sinceMs)}.`,
+  ];
 }

@@ -247,9 +247,9 @@ function processChanges(
   return [...ended, { event: "process", ...now }];
 }
 
-/** The clock's progress is no event, and at a pace its limit moves all the time. */
+/** The clock's progress is no event. */
 function holdOf(clock: ClockStatus | undefined): string {
   if (clock === undefined) return "";
   const { paused, finished, pace, limit } = clock;
-  return `${paused} ${finished} ${pace} ${pace > 0 ? "" : limit}`;
+  return `${paused} ${finished} ${pace} ${limit}`;
 }

@@ -51,13 +51,6 @@ describe("changes", () => {
     assert.deepEqual(changesTo({ clock: { ...CLOCK, now: 99, next: 100, events: 50 } }), []);
   });
 
-  it("are none at a pace, which moves the limit all the time", () => {
-    const clock = { ...CLOCK, pace: 1_000, limit: 50 };
-    const before = { ...BEFORE, clock };
-    const now = { ...BEFORE, power: [], clock: { ...clock, limit: 60 } };
-    assert.deepEqual(changes(PLAN, { before, now }), []);
-  });
-
   it("tell of a clock that is paused, held at a time, or at a pace, with its time", () => {
     for (const held of [{ paused: true }, { limit: 40 }, { pace: 7 }, { finished: true }]) {
       const [event, ...more] = changesTo({ clock: { ...CLOCK, now: 9, ...held } });

@@ -16,7 +16,7 @@ export async function pause(control: ControlClient): Promise<Driven> {
   return await drive(control, { verb: "pause", body: {}, repeats: true, isDone: isLevel });
 }
 
-/** Lets time run at full speed. */
+/** Lets time run, at the pace that was ordered last; at full speed where none was. */
 export async function resume(control: ControlClient): Promise<Driven> {
   await control.demand("resume", {}, { repeats: true });
   return { status: await control.status() };
@@ -89,7 +89,10 @@ export async function until(
   }
 }
 
-/** @param psPerSecond virtual time per wall second; 0: full speed. */
+/**
+ * Of time whenever it runs, until another pace is ordered. Time that stands goes on standing.
+ * @param psPerSecond virtual time per wall second; 0: full speed.
+ */
 export async function setPace(control: ControlClient, psPerSecond: number): Promise<Driven> {
   await control.demand("pace", { psPerSecond }, { repeats: true });
   return { status: await control.status() };

@@ -68,7 +68,13 @@ export async function resumeRun(run: string, options: ResumeOptions): Promise<Re
   const observe = scopeFor(files);
   const expected = { run: target.run, at, nodes };
   // All devices are this machine's.
-  const { captures: _, observe: __, elsewhere: ___, ...rest } = old;
+  const {
+    captures: _,
+    observe: __,
+    elsewhere: ___,
+    pausedAtStart: ____,
+    ...rest
+  } = old;
   const runFile = await beforeRun(created, async (): Promise<RunFile> => {
     await makeRoomFor(files);
     const [kept] = await keepInputs([rest], directory);

@@ -10,7 +10,7 @@ import { inexactIn } from "../../rack/fault_lines.ts";
 import { keepRun } from "../../rack/kept_runs.ts";
 import type { ControlClient } from "../../rack/live/control.ts";
 import { findUp, linkedTo, type RackUp, refreshRecord } from "../../rack/live/racks.ts";
-import { pause, resume, setPace } from "../../rack/live/virtual_time.ts";
+import { pause, resume } from "../../rack/live/virtual_time.ts";
 import { checkName, type Checkpoint, newName, writeCheckpoint } from "../checkpoints.ts";
 import { Replay, type ReplayOptions } from "../client.ts";
 import { placeOf } from "../source.ts";
@@ -126,17 +126,16 @@ async function asItStands(rack: RackUp): Promise<State> {
 
 async function goOn(
   control: ControlClient,
-  { before: { pace, limit }, order }: { before: ClockStatus; order: number },
+  { before: { limit }, order }: { before: ClockStatus; order: number },
 ): Promise<void> {
   const { driven } = await control.status();
   if (driven.order !== order) return;
-  if (pace > 0) await setPace(control, pace);
-  else if (limit === Infinity) await resume(control);
+  if (limit === Infinity) await resume(control);
   else await control.demand("resume", { until: limit }, { repeats: true });
 }
 
-function isStill({ standsAt, paused, next, limit, pace }: ClockStatus): boolean {
-  const isHeld = paused || next === Infinity || (next >= limit && pace === 0);
+function isStill({ standsAt, paused, next, limit }: ClockStatus): boolean {
+  const isHeld = paused || next === Infinity || next >= limit;
   return standsAt !== null && isHeld;
 }
 

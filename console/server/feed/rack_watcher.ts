@@ -185,7 +185,7 @@ function isSameHold(
   before: NonNullable<StateMessage["clock"]>,
   now: NonNullable<StateMessage["clock"]>,
 ): boolean {
-  const key = ({ waiting, why: _, ...clock }: typeof before) =>
+  const key = ({ waiting, why: _, whyParts: __, ...clock }: typeof before) =>
     JSON.stringify([
       clock,
       waiting.map(({ partition, status, heldBy, forMs }) => {

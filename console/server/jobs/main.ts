@@ -105,7 +105,7 @@ async function run(
 async function up(
   { order, scenario, signal, native }: ScenarioWork<"up"> & { readonly native: NativeDoor },
 ): Promise<void> {
-  const { packing, trace } = order;
+  const { packing, trace, paused, psPerSecond } = order;
   const rack = await bringUp(scenario, {
     prepare: {
       ...valuesIn(CHOICES, order),
@@ -115,6 +115,8 @@ async function up(
       change: withMadeUpInput,
     },
     ...(trace !== undefined && { trace }),
+    ...(paused !== undefined && { paused }),
+    ...(psPerSecond !== undefined && { psPerSecond }),
     signal,
     onProgress,
   });

@@ -6,8 +6,10 @@ import type {
   healed,
   linkDone,
   LinkOrder,
+  Objects,
   powerDone,
   PowerOrder,
+  putDone,
   timeDone,
   TimeOrder,
 } from "../../api/orders.ts";
@@ -29,6 +31,7 @@ import type {
   EventRow,
   FindQuery,
   Loss,
+  MemoryView,
   Operations,
   Snapshot,
   Timeline,
@@ -59,6 +62,15 @@ function withQuery(path: string, query: Readonly<Record<string, unknown>>): stri
   return text === "" ? path : `${path}?${text}`;
 }
 
+interface OnHost {
+  readonly host: string;
+  readonly name: string;
+}
+
+function objectsPath(run: string, host: string, name: string): string {
+  return `/racks/${part(run)}/objects/${part(host)}/${part(name)}`;
+}
+
 export const api = {
   topology: (run: string, variant?: string) =>
     json<Topology>(withQuery(`/runs/${part(run)}/topology`, { variant })),
@@ -79,6 +91,12 @@ export const api = {
     readonly at?: Time;
     readonly variant?: string | undefined;
   }) => json<Loss>(withQuery(`/runs/${part(run)}/loss`, query)),
+  memory: (run: string, query: {
+    readonly host: string;
+    readonly from: number;
+    readonly to: number;
+    readonly variant?: string | undefined;
+  }) => json<MemoryView>(withQuery(`/runs/${part(run)}/memory`, query)),
   /** A replay tells operations by their begin: at most 1,000. */
   operations: (run: string, variant?: string) =>
     json<Operations>(withQuery(`/runs/${part(run)}/operations`, { most: 1_000, variant })),
@@ -90,6 +108,21 @@ export const api = {
     readonly variant?: string | undefined;
     readonly withVariant?: string | undefined;
   }) => json<Comparison>(withQuery(`/runs/${part(run)}/compare`, query)),
+  objects: (run: string, host: string) => post<Objects>(objectsPath(run, host, "list"), {}),
+  putObject: (run: string, { host, name, content, method }: {
+    readonly host: string;
+    readonly name: string;
+    readonly content: Blob;
+    readonly method: string;
+  }) =>
+    json<z.infer<typeof putDone>>(withQuery(objectsPath(run, host, name), { method }), {
+      method: "PUT",
+      bytes: content,
+    }),
+  getObject: async (run: string, { host, name }: OnHost): Promise<Blob> =>
+    await (await request(`${objectsPath(run, host, name)}/get`, { method: "POST" })).blob(),
+  removeObject: (run: string, { host, name }: OnHost) =>
+    json<unknown>(objectsPath(run, host, name), { method: "DELETE" }),
   keep: (run: string, keep: boolean) => post<unknown>(`/runs/${part(run)}/keep`, { keep }),
   checkpoints: (run: string) => json<Checkpoints>(`/runs/${part(run)}/checkpoints`),
   checkpoint: (run: string, what: z.infer<typeof checkpointOrder>) =>

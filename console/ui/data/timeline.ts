@@ -36,7 +36,8 @@ const stand = computed(() => {
   const now = clock.value;
   if (now?.paused || now?.finished || ended.value !== undefined) return now?.virtualPs ?? 0;
   // At a pace it stands again and again, for milliseconds.
-  if (now !== null && now.psPerSecond > 0 && now.nextPs !== null) return undefined;
+  const isHeld = now !== null && now.limitPs !== null && (now.nextPs ?? Infinity) >= now.limitPs;
+  if (now !== null && now.psPerSecond > 0 && now.nextPs !== null && !isHeld) return undefined;
   return now?.standsAtPs ?? undefined;
 });
 
@@ -50,9 +51,25 @@ export const past = computed((): "read" | "unread" | "being read" => {
   return stand.value === undefined ? "unread" : "read";
 });
 
+/** What the replay has told of power: a device that does nothing fails at an instant of the past. */
+const replayed = computed(() =>
+  new Set(
+    (timeline.value?.faults ?? []).flatMap(({ at, action, nodes }) =>
+      nodes.map((node) => `${action} ${at} ${node}`)
+    ),
+  )
+);
+
+/** What the replay has not told yet. */
+const unreadNews = computed(() =>
+  powerNews.value.filter(({ action, atPs, nodes }) =>
+    nodes.some((node) => !replayed.value.has(`${action} ${atPs} ${node}`))
+  )
+);
+
 const newsOf = computed(() => {
   const of = new Map<string, PowerNews[]>();
-  for (const news of powerNews.value) {
+  for (const news of unreadNews.value) {
     for (const name of news.nodes) {
       const own = of.get(name);
       if (own === undefined) of.set(name, [news]);
@@ -71,9 +88,7 @@ export function powerSpans(name: string): PowerSpan[] {
   const known = devicesOf.value.get(name) ??
     (hadPower(name) ? [{ from: cameAt.value ?? 0, to: null }] : []);
   const spans = known.map(({ from, to }) => ({ from, to: to ?? Infinity }));
-  const since = timeline.value?.endPs ?? 0;
   for (const { action, atPs } of newsOf.value.get(name) ?? []) {
-    if (atPs < since) continue;
     const last = spans.at(-1);
     const isOn = last !== undefined && last.to === Infinity;
     if (action === "kill" && isOn) spans[spans.length - 1] = { from: last.from, to: atPs };
@@ -95,11 +110,10 @@ export interface Mark {
 }
 
 export const marks = computed<readonly Mark[]>(() => {
-  const known = timeline.value, since = known?.endPs ?? 0;
+  const known = timeline.value;
   const all: Mark[] = (known?.faults ?? []).filter(({ cable }) => cable === undefined)
     .map(({ at, action, nodes }) => ({ at, text: `${action} ${hostsOf(nodes).join(", ")}` }));
-  for (const { action, atPs, nodes } of powerNews.value) {
-    if (atPs < since) continue;
+  for (const { action, atPs, nodes } of unreadNews.value) {
     all.push({ at: atPs, text: `${action} ${hostsOf(nodes).join(", ")}` });
   }
   if (isKept.value) {

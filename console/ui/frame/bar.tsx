@@ -1,4 +1,5 @@
 import { useComputed } from "@preact/signals";
+import type { Clock } from "../../api/rack.ts";
 import { api } from "../data/api.ts";
 import { connection } from "../data/feed.ts";
 import {
@@ -8,6 +9,7 @@ import {
   isUp,
   runs,
   speed,
+  topology,
   trouble,
   variant,
   variants,
@@ -101,37 +103,33 @@ function servedText(natives: number): string {
 }
 
 function WhyOfClock() {
-  const all = useComputed(() => clock.value?.why ?? "");
-  const waits = useComputed(() =>
-    clock.value?.waiting.find(({ heldBy }) => heldBy !== "")?.heldBy ?? ""
-  );
-  const parts = useComputed(() => {
-    const why = sentence(all.value).replace(
-      /^Virtual time is [^:]*: (.)/,
-      (_, first) => instant.value === undefined ? first.toUpperCase() : first,
-    );
-    return waits.value === "" ? [why] : why.split(waits.value, 2);
-  });
-  const before = useComputed(() => parts.value[0]), after = useComputed(() => parts.value[1]);
-  const names = useComputed(() => after.value !== undefined);
+  // In one text, equal while the sentence is the same one.
+  const all = useComputed(() => JSON.stringify(clock.value?.whyParts ?? []));
   const past = useComputed(() =>
     instant.value === undefined ? "" : `The past. Now it is ${time(clock.value?.virtualPs ?? 0)}: `
   );
+  const isNow = useComputed(() => instant.value === undefined);
+  const parts = (JSON.parse(all.value) as Clock["whyParts"]).map((part, i) =>
+    typeof part !== "string"
+      ? <ProcessName key={i} process={part.process} />
+      : i > 0
+      ? sentence(part)
+      : sentence(part).replace(
+        /^Virtual time is [^:]*: (.)/,
+        (_, first) => isNow.value ? first.toUpperCase() : first,
+      )
+  );
+  return <span class="why" title={clock.peek()?.why}>{past}{parts}</span>;
+}
+
+/** Leads to the first of its devices. */
+function ProcessName({ process }: { readonly process: string }) {
+  const name = topology.value?.nodes.find((node) => node.process === process)?.name;
+  if (name === undefined) return <>{process}</>;
   return (
-    <span class="why" title={all}>
-      {past}
-      {before}
-      {names.value && (
-        <button
-          type="button"
-          class="link"
-          onClick={() => select({ kind: "device", name: waits.peek() })}
-        >
-          {waits}
-        </button>
-      )}
-      {after}
-    </span>
+    <button type="button" class="link" onClick={() => select({ kind: "device", name })}>
+      {process}
+    </button>
   );
 }
 

@@ -18,9 +18,8 @@ export const canDrive = computed(() =>
 /** Time stands only because of an order, or at the instant of an order. */
 export const isHeld = computed(() => {
   const now = clock.value;
-  // A pace moves its limit itself.
-  return now !== null && (now.paused ||
-    (now.psPerSecond === 0 && now.limitPs !== null && (now.nextPs ?? Infinity) >= now.limitPs));
+  return now !== null &&
+    (now.paused || (now.limitPs !== null && (now.nextPs ?? Infinity) >= now.limitPs));
 });
 
 /** Shows the present: the order changes nothing in the past. */

@@ -1,6 +1,12 @@
-import type { MemoryLine, MemorySpan, MemoryView, WriteRef } from "../../api/replay.ts";
+import type {
+  MemoryLine,
+  MemorySpan,
+  MemoryView,
+  WriteRef,
+  WriteStanding,
+} from "../../api/replay.ts";
 import { time } from "../figures.ts";
-import { lookAt } from "../state.ts";
+import { hrefOf, lookAt } from "../state.ts";
 import { LINE_BYTES } from "../../../fabric/base/cache_line.ts";
 import { type LineState, LOOKS } from "./memory_map.ts";
 
@@ -24,11 +30,16 @@ export function LineDetail(
         <>
           {line.torn && (
             <p class="note refused">
-              <strong class="is-lost">Torn</strong>: a power cut now would leave a part of a write
-              here.
+              <strong class="is-lost">Torn</strong>: {line.spans.some(({ lost }) => lost)
+                ? "the power cut has left a part of a write here."
+                : "a power cut now would leave a part of a write here."}
             </p>
           )}
-          {line.spans.map((span) => <Span key={span.from} span={span} view={view} />)}
+          {line.spans.map((span) =>
+            span.lost
+              ? <LostSpan key={span.from} span={span} view={view} />
+              : <Span key={span.from} span={span} view={view} />
+          )}
           {bytes?.seen !== undefined && <Bytes line={bytes} />}
         </>
       )}
@@ -71,6 +82,45 @@ function Span({ span, view }: { readonly span: MemorySpan; readonly view: Memory
   );
 }
 
+/** What a power failure took, whose it was, and what had been said of it. */
+function LostSpan({ span, view }: { readonly span: MemorySpan; readonly view: MemoryView }) {
+  const { from, to, lost, write } = span, { at, place } = lost!;
+  const ref = write === undefined ? undefined : view.writes[write];
+  return (
+    <section data-testid="lost">
+      <h3 class="num">
+        0x{from.toString(16)} to 0x{to.toString(16)}
+      </h3>
+      <p class="is-lost">
+        Lost by the power cut at <span class="num">{time(at)}</span>
+      </p>
+      <dl>
+        <dt>it was</dt>
+        <dd>{LOOKS[place].words.replace(/:.*/, "")}</dd>
+        <dt>here is</dt>
+        <dd>{span.since > 0 ? `bytes of ${time(span.since)}` : "what was here before the run"}</dd>
+      </dl>
+      {ref === undefined
+        ? <p class="quiet">No program has said that it writes here.</p>
+        : <Write write={ref} />}
+      <p class={ref?.standing === "promised" ? "is-lost" : ""}>
+        {VERDICTS[ref?.standing ?? "posted"]}
+      </p>
+      <div class="acts">
+        <button type="button" onClick={() => lookAt(at)}>Show the instant before</button>
+      </div>
+    </section>
+  );
+}
+
+/** As the check of persistence judges a lost write. */
+const VERDICTS: Readonly<Record<WriteStanding, string>> = {
+  promised: "A promise is broken: survives-what-was-reported fails.",
+  claimed: "No promise is broken. Judged by its claim, survives-what-was-reported fails.",
+  visible: "No promise is broken: it was visible, and that says nothing of a power cut.",
+  posted: "No promise is broken: nothing was said of it.",
+};
+
 const STANDINGS: Readonly<Record<WriteRef["standing"], string>> = {
   posted: "posted: nothing is known of it yet",
   visible: "visible, and not promised",
@@ -79,7 +129,7 @@ const STANDINGS: Readonly<Record<WriteRef["standing"], string>> = {
 };
 
 function Write({ write }: { readonly write: WriteRef }) {
-  const { by, id, node, standing, standingAt, issuedAt } = write;
+  const { by, id, node, standing, standingAt, issuedAt, operation } = write;
   return (
     <p class={standing === "promised" ? "" : "quiet"}>
       Write {id} of {by} on {node}, posted at <span class="num">{time(issuedAt)}</span>:{" "}
@@ -88,7 +138,17 @@ function Write({ write }: { readonly write: WriteRef }) {
         <>
           {" "}since <span class="num">{time(standingAt)}</span>
         </>
-      )}.
+      )}. {operation !== undefined && (
+        <a
+          href={hrefOf({
+            view: "operation",
+            select: { kind: "operation", number: operation },
+            more: { number: String(operation) },
+          })}
+        >
+          Its ladder and frames
+        </a>
+      )}
     </p>
   );
 }
@@ -96,12 +156,18 @@ function Write({ write }: { readonly write: WriteRef }) {
 const ROW_BYTES = 8;
 
 function Bytes({ line }: { readonly line: MemoryLine }) {
-  const seen = line.seen!.match(/../g) ?? [], left = (line.left ?? line.seen!).match(/../g) ?? [];
+  // After a power failure: what was there, and what it has left.
+  const seen = (line.was ?? line.seen!).match(/../g) ?? [];
+  const left = (line.was === undefined ? line.left : line.seen)?.match(/../g) ?? seen;
   const rows = Array.from({ length: Math.ceil(seen.length / ROW_BYTES) }, (_, i) => i * ROW_BYTES);
   const isSame = seen.every((byte, i) => byte === left[i]);
   return (
     <section>
-      <h3>Bytes{isSame ? "" : ", and what a cut would leave"}</h3>
+      <h3>
+        {line.was === undefined
+          ? `Bytes${isSame ? "" : ", and what a cut would leave"}`
+          : "Bytes as they were, and what is left"}
+      </h3>
       <table class="bytes">
         <tbody>
           {rows.map((at) => (

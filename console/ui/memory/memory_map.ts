@@ -33,7 +33,7 @@ const STATE_BITS = 0xf;
 export const PROMISED = 0x10;
 /** A part of the line is promised. */
 export const PARTLY = 0x20;
-/** Promised bytes would not survive a power failure now. */
+/** Promised bytes would not survive a power failure now, or have not survived one. */
 export const BROKEN = 0x40;
 
 export function stateOf(code: LineCode): LineState {
@@ -59,7 +59,7 @@ export const LOOKS: Readonly<Record<LineState, Look>> = {
   "bus": { tone: "flight", letter: "B", words: "on the bus to the host: lost" },
   "card": { tone: "flight", letter: "R", words: "in the responder's RNIC: lost" },
   "in-flight": { tone: "flight", letter: "N", words: "posted, or on the network: lost" },
-  "torn": { tone: "lost", letter: "T", words: "torn: a part of a write would be left" },
+  "torn": { tone: "lost", letter: "T", words: "torn: a part of a write is left, or would be" },
   "lost": { tone: "lost", letter: "L", words: "lost: as it was before the write" },
 };
 
@@ -73,12 +73,12 @@ export function codeOf(
   { writes }: Pick<MemoryView, "writes">,
 ): LineCode {
   let state = 0, promised = 0, bytes = 0, code = 0;
-  for (const { place, survives, from, to, write } of spans) {
-    state = Math.max(state, STATES.indexOf(stateAt(place, survives)));
+  for (const { place, survives, from, to, write, lost } of spans) {
+    state = Math.max(state, STATES.indexOf(lost ? "lost" : stateAt(place, survives)));
     bytes += to - from;
     if (write === undefined || writes[write]?.standing !== "promised") continue;
     promised += to - from;
-    if (!survives) code |= BROKEN;
+    if (!survives || lost) code |= BROKEN;
   }
   if (torn) state = STATES.indexOf("torn");
   if (promised > 0) code |= promised === bytes ? PROMISED : PROMISED | PARTLY;
@@ -89,6 +89,7 @@ export function codeOf(
 export function stateOfPart(part: MemoryPart | undefined): LineState {
   if (part === undefined) return "never written";
   if (part.torn > 0) return "torn";
+  if (part.gone > 0) return "lost";
   const states = (Object.entries(part.byPlace) as [CopyPlace, number][])
     .filter(([, lines]) => lines > 0)
     .map(([place]) => STATES.indexOf(stateAt(place, part.lost === 0)));

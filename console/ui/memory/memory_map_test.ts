@@ -62,7 +62,7 @@ describe("stateOfPart", () => {
     "medium": 0,
   };
   const part = (change: Partial<MemoryPart>): MemoryPart => {
-    return { from: 0, to: 4_096, lines: 3, byPlace: NONE, lost: 0, torn: 0, ...change };
+    return { from: 0, to: 4_096, lines: 3, byPlace: NONE, lost: 0, gone: 0, torn: 0, ...change };
   };
 
   it("is that of its worst line", () => {
@@ -72,6 +72,7 @@ describe("stateOfPart", () => {
     assert.equal(stateOfPart(part({ byPlace: cached, lost: 1 })), "llc");
     assert.equal(stateOfPart(part({ byPlace: cached })), "llc-safe");
     assert.equal(stateOfPart(part({ byPlace: cached, lost: 1, torn: 1 })), "torn");
+    assert.equal(stateOfPart(part({ byPlace: { ...NONE, medium: 3 }, gone: 1 })), "lost");
   });
 });
 
@@ -98,6 +99,14 @@ describe("codeOf", () => {
     assert.equal(code(part) & (PROMISED | PARTLY | BROKEN), PROMISED | PARTLY);
     const lost = [span({ write: 0, place: "llc", survives: false })];
     assert.equal(code(lost) & BROKEN, BROKEN);
+  });
+
+  it("is lost where a power failure took something, and breaks what was promised of it", () => {
+    const lost = { at: 9, place: "llc" } as const;
+    const taken = code([span({ to: 8 }), span({ from: 8, write: 0, lost })]);
+    assert.equal(stateOf(taken), "lost");
+    assert.equal(taken & BROKEN, BROKEN);
+    assert.equal(code([span({ lost })]) & BROKEN, 0, "nothing was promised of it");
   });
 
   it("is torn before anything else", () => {

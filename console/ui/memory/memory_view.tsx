@@ -5,7 +5,7 @@ import { clock, topology, variant } from "../data/rack.ts";
 import { pathOf, Reader } from "../data/reading.ts";
 import { Empty, Loading } from "../frame/empty.tsx";
 import { bytes, count, plural, sentence, time } from "../figures.ts";
-import { go, hrefOf, instant, isPast, place, run, select, selection } from "../state.ts";
+import { go, hrefOf, instant, isPast, lookAt, place, run, select, selection } from "../state.ts";
 import type { View } from "../view.ts";
 import { MapCanvas } from "./canvas.tsx";
 import { LineDetail } from "./line_detail.tsx";
@@ -169,42 +169,66 @@ function Head({ view }: { readonly view: MemoryView }) {
 
 function CutNote({ view }: { readonly view: MemoryView }) {
   const found = loss.value;
-  if (!view.hasPower) {
-    return <p class="note">{view.host} has no power: what is shown is what it has left.</p>;
-  }
   if (found === undefined) {
     return (
       <p class="note quiet">{loss.trouble ?? "What a power cut would lose is being asked …"}</p>
     );
   }
   const text = sentence(found.text);
-  const [, head = "", rest = text] = /^(A power cut of .+? at \S+\s\S+)(.*)$/s.exec(text) ?? [];
+  const [, head = "", rest = text] = /^((?:A|The) power cut of .+? at \S+\s\S+)(.*)$/s.exec(text) ??
+    [];
   const isSafe = found.lostBytes === 0 && found.broken.length === 0;
+  const isLost = found.broken.length > 0 || (found.happened && !isSafe);
   return (
     <div
-      class={`note row apart ${
-        found.broken.length > 0 ? "refused" : isSafe ? "is-safe" : "would-lose"
-      }`}
+      class={`note row apart ${isLost ? "refused" : isSafe ? "is-safe" : "would-lose"}`}
+      data-testid="cut"
     >
       <p>
         <strong
-          class={found.broken.length > 0 ? "is-lost" : isSafe ? "is-durable" : "is-volatile"}
+          class={isLost ? "is-lost" : isSafe ? "is-durable" : "is-volatile"}
         >
           {head}
         </strong>
         {rest}.
+        <Earlier view={view} />
       </p>
       <div class="acts">
-        <button
-          type="button"
-          aria-pressed={showsLeft.value}
-          onClick={() => showsLeft.value = !showsLeft.value}
-        >
-          Show what it would leave
-        </button>
-        <a class="button" href={cutHref(view)}>Cut here, in the explorer</a>
+        {found.happened
+          ? (
+            <button type="button" onClick={() => lookAt(found.at)}>
+              Show the instant before
+            </button>
+          )
+          : (
+            <>
+              <button
+                type="button"
+                aria-pressed={showsLeft.value}
+                onClick={() => showsLeft.value = !showsLeft.value}
+              >
+                Show what it would leave
+              </button>
+              <a class="button" href={cutHref(view)}>Cut here, in the explorer</a>
+            </>
+          )}
       </div>
     </div>
+  );
+}
+
+/** What earlier power failures have taken, of a host that has power again. */
+function Earlier({ view: { hasPower, cut } }: { readonly view: MemoryView }) {
+  if (!hasPower || cut === undefined || cut.lines === 0) return null;
+  return (
+    <>
+      {" "}
+      <span class="is-lost">
+        {plural(cut.lines, "line")} lost by its power cut at{" "}
+        <button type="button" class="link" onClick={() => lookAt(cut.at)}>{time(cut.at)}</button>
+      </span>{" "}
+      {cut.lines === 1 ? "has" : "have"} not been written since.
+    </>
   );
 }
 
@@ -233,7 +257,8 @@ function drawnRange(view: MemoryView): Range {
 function Map({ view }: { readonly view: MemoryView }) {
   const { from, to } = drawnRange(view), { whole, part } = mapped.value;
   const map = mapOf(view, from, to), left = { ...map, codes: map.codes.map(leftOf) };
-  const shown = showsLeft.value ? left : map;
+  // Without power there is nothing that a cut could take.
+  const shown = showsLeft.value && view.hasPower ? left : map;
   const what = selection.value;
   const selected = what?.kind === "line" && what.host === view.host
     ? (what.address - map.from) / LINE_BYTES
@@ -289,7 +314,7 @@ function Map({ view }: { readonly view: MemoryView }) {
           select({ kind: "line", host: view.host, address: map.from + index * LINE_BYTES })}
         label={`${plural(map.codes.length, "line")} of ${view.host}: arrows move the selection`}
       />
-      <Legend counts={counts} />
+      <Legend view={view} counts={counts} />
       {view.moreLines > 0 && (
         <p class="quiet">
           {count(view.moreLines)}{" "}
@@ -340,7 +365,12 @@ function Stretches({ view }: { readonly view: MemoryView }) {
   );
 }
 
-function Legend({ counts }: { readonly counts: ReturnType<typeof countsOf> }) {
+function Legend(
+  { view, counts }: {
+    readonly view: MemoryView;
+    readonly counts: ReturnType<typeof countsOf>;
+  },
+) {
   const states = STATES.filter((state): state is LineState => (counts.get(state) ?? 0) > 0);
   const promised = counts.get("promised") ?? 0, broken = counts.get("broken") ?? 0;
   return (
@@ -364,7 +394,8 @@ function Legend({ counts }: { readonly counts: ReturnType<typeof countsOf> }) {
       {broken > 0 && (
         <li class="is-lost">
           <i class="key bar of-lost" aria-hidden="true" />
-          <span class="num">{count(broken)}</span> promised, and a power cut now would break it
+          <span class="num">{count(broken)}</span> promised, and{" "}
+          {view.hasPower ? "a power cut now would break it" : "the power cut broke it"}
         </li>
       )}
     </ul>

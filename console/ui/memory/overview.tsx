@@ -65,8 +65,8 @@ export function Overview({ map, shown }: { readonly map: MemoryMap; readonly sho
 
 function textOf(part: MemoryPart | undefined): string {
   if (part === undefined) return LOOKS["never written"].words;
-  const lines = plural(part.lines, "line");
-  return `${lines}, ${part.lost} of which a power cut now would lose something; the worst ${
+  const gone = part.gone > 0 ? `, of ${part.gone} a power cut has taken something` : "";
+  return `${plural(part.lines, "line")}${gone}, of ${part.lost} a power cut now would; the worst ${
     LOOKS[stateOfPart(part)].words
   }`;
 }

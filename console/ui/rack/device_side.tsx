@@ -18,6 +18,7 @@ import { bringUpHere } from "../frame/resume.ts";
 import { instant, isPast, lookAt, run, select } from "../state.ts";
 import { gaugesOf, hostText, kindText } from "./device_text.ts";
 import { LossNote } from "./loss.tsx";
+import { Objects } from "./objects.tsx";
 import { PowerActs } from "./power_acts.tsx";
 
 function Counters({ name }: { readonly name: string }) {
@@ -154,7 +155,7 @@ export function DeviceSide({ node, rack }: { readonly node: Node; readonly rack:
             </>
           ))}
       </dl>
-      {kind === "host" && isOn && <LossNote node={name} />}
+      {kind === "host" && <LossNote node={name} />}
       <section class="do">
         <h3>Do</h3>
         {isPast.value && isUp.value && (
@@ -196,6 +197,9 @@ export function DeviceSide({ node, rack }: { readonly node: Node; readonly rack:
           )}
         </div>
       </section>
+      {kind === "host" && isOn && isUp.value && isOperator.value && !isPast.value && (
+        <Objects key={name} host={name} />
+      )}
       {programs.length > 0 && (
         <>
           <h3>Programs</h3>

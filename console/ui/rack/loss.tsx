@@ -1,10 +1,14 @@
-/** The loss by a power cut, shown before the user asks for a cut, and again before it is done. */
+/**
+ * The loss by a power cut, shown before the user asks for a cut, and again before it is done; of a
+ * host without power, what its cut has lost.
+ */
 import { useSignal, useSignalEffect } from "@preact/signals";
 import type { Loss } from "../../api/replay.ts";
 import { api } from "../data/api.ts";
 import { clock, variant } from "../data/rack.ts";
 import { replayedAt, shownAt } from "../data/shown.ts";
 import { bytes, sentence } from "../figures.ts";
+import { memoryHref } from "../frame/causes.ts";
 import { run } from "../state.ts";
 
 const AGAIN_MS = 2_000;
@@ -48,11 +52,26 @@ export function LossNote({ node }: { readonly node: string }) {
 }
 
 function LossText({ loss }: { readonly loss: Loss }) {
-  const { lostBytes, broken, text } = loss;
-  const colour = broken.length > 0 ? "refused" : lostBytes > 0 ? "would-lose" : "is-safe";
+  const { lostBytes, happened, broken, lost, text } = loss, [first] = lost;
+  const colour = broken.length > 0 || (happened && lostBytes > 0)
+    ? "refused"
+    : lostBytes > 0
+    ? "would-lose"
+    : "is-safe";
   return (
     <div class={`note ${colour}`} data-testid="loss">
-      <p>{sentence(text)}.</p>
+      <p>
+        {sentence(text)}. {happened && first !== undefined && (
+          <a
+            href={memoryHref(
+              { host: first.host, address: first.from },
+              { run: run.value!, variant: variant.value },
+            )}
+          >
+            Show it
+          </a>
+        )}
+      </p>
       {broken.length > 0 && (
         <ul>
           {broken.slice(0, 5).map((each) => (

@@ -1,24 +1,179 @@
-import type { EventRow } from "../../api/replay.ts";
+import type { Comparison, EventRow } from "../../api/replay.ts";
+import type { Report } from "../../api/report.ts";
 import { api } from "../data/api.ts";
-import { count, counter, time, wordsOfCounter, wordsOfVariant } from "../figures.ts";
+import {
+  bitRate,
+  count,
+  counter,
+  roughTime,
+  sentence,
+  time,
+  wordsOfCounter,
+  wordsOfVariant,
+} from "../figures.ts";
 import { Loading } from "../frame/empty.tsx";
 import { useFetched } from "../frame/fetched.ts";
 import { go, hrefOf, place } from "../state.ts";
 
-function Rows({ title, rows }: { readonly title: string; readonly rows: readonly EventRow[] }) {
+function Rows({ title, rows, others, first, ended }: {
+  readonly title: string;
+  readonly rows: readonly EventRow[];
+  readonly others: readonly EventRow[];
+  readonly first: NonNullable<Comparison["first"]>;
+  readonly ended: Comparison["here"];
+}) {
+  const { at, nodes } = first, known = new Set(others.map(keyOf));
   return (
     <div>
       <h3>{title}</h3>
-      {rows.length === 0 ? <p class="quiet">Nothing happens here.</p> : (
-        <ul class="plain">
-          {rows.map(({ node, name, text }, i) => (
-            <li key={i}>
-              <strong>{node}</strong> {name} <code>{text}</code>
-            </li>
-          ))}
-        </ul>
-      )}
+      {rows.length === 0
+        ? (
+          <p class="quiet">
+            {nodes.join(", ")} {nodes.length === 1 ? "does" : "do"}{" "}
+            nothing that is on record near this instant, and nothing later. The run ended at{" "}
+            {time(ended.endPs)}.
+          </p>
+        )
+        : (
+          <table class="list">
+            <tbody>
+              {rows.map(({ time: when, node, name, text }, i) => (
+                <tr key={i} class={known.has(keyOf(rows[i]!)) ? "quiet" : ""}>
+                  <td class="num">{time(when, at)}</td>
+                  <td>{node}</td>
+                  <td>{name}</td>
+                  <td>
+                    <code>{sentence(text)}</code>
+                  </td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        )}
     </div>
+  );
+}
+
+function Configuration({ value }: { readonly value: Comparison }) {
+  const { configuration, moreConfiguration } = value;
+  return (
+    <>
+      <h2>What differs in what they were told</h2>
+      {configuration.length === 0
+        ? (
+          <p class="quiet">
+            Nothing: scenario, seed, faults and programs are the same. Programs that were started by
+            order, and their content, are not compared here.
+          </p>
+        )
+        : (
+          <table class="list" aria-label="Configuration that differs">
+            <thead>
+              <tr>
+                <th>what</th>
+                <th class="num">first</th>
+                <th class="num">second</th>
+              </tr>
+            </thead>
+            <tbody>
+              {configuration.map(({ what, here, there }) => (
+                <tr key={what}>
+                  <td>{what}</td>
+                  <td class="num">{sentence(here ?? "none")}</td>
+                  <td class="num">{sentence(there ?? "none")}</td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        )}
+      {moreConfiguration > 0 && <p class="quiet">and {count(moreConfiguration)} more.</p>}
+    </>
+  );
+}
+
+type MethodRow = Report["methods"][number];
+
+/** As the list of methods of one run has them, with what a difference is about first. */
+const FIGURES: readonly (readonly [name: string, figure: (row: MethodRow) => string])[] = [
+  ["method", ({ method }) => method],
+  ["DDIO", ({ ddio }) => ddio],
+  ["promised", ({ promises }) => promises ? "yes" : "no"],
+  ["confirmed", ({ confirmed, messages }) => `${count(confirmed)} of ${count(messages)}`],
+  [
+    "after the run",
+    ({ error, loss, intact }) =>
+      error !== null
+        ? `✗ ${error}`
+        : loss !== null
+        ? "✗ lost what it reported"
+        : intact
+        ? "✓ intact"
+        : "not all is there",
+  ],
+  ["median", ({ latencyPs }) => roughTime(latencyPs.median)],
+  ["p99", ({ latencyPs }) => roughTime(latencyPs.p99)],
+  ["throughput", ({ throughputBps }) => bitRate(throughputBps)],
+];
+
+function useResult(id: string) {
+  const detail = useFetched(id, () => api.run(id)).value.value;
+  const report = useFetched(
+    detail?.hasReport === true ? `report ${id}` : undefined,
+    () => api.report(id),
+  ).value;
+  return { detail, report };
+}
+
+/** Verdicts and figures of methods, side by side. */
+function Methods(
+  { one, other, value }: {
+    readonly one: string;
+    readonly other: string;
+    readonly value: Comparison;
+  },
+) {
+  const x = useResult(one), y = useResult(other);
+  // A report has the rows of all variants: a row's digest says whose it is.
+  const rowsOf = ({ report }: typeof x, { digest }: Comparison["here"]) =>
+    (report.value?.methods ?? []).filter((row) => row.digest === digest);
+  const ours = rowsOf(x, value.here), theirs = rowsOf(y, value.there);
+  const failed = ({ report }: typeof x) =>
+    (report.value?.checks ?? []).filter(({ holds }) => !holds).map(({ name }) => name).join(", ");
+  const verdictOf = (result: typeof x) =>
+    result.detail === undefined
+      ? "…"
+      : result.detail.hasReport
+      ? failed(result) === "" ? "every check holds" : `✗ ${failed(result)}`
+      : "no report: the rack was not run to its end";
+  const lineOf = (name: string, here: string, there: string, key: string) => (
+    <tr key={key} class={here === there ? "quiet" : ""}>
+      <td>{name}</td>
+      <td class="num">{here}</td>
+      <td class="num">{there}</td>
+    </tr>
+  );
+  return (
+    <>
+      <h2>What came of it</h2>
+      <table class="list" aria-label="Verdicts and figures">
+        <thead>
+          <tr>
+            <th>figure</th>
+            <th class="num">first</th>
+            <th class="num">second</th>
+          </tr>
+        </thead>
+        <tbody>
+          {lineOf("checks of the whole run", verdictOf(x), verdictOf(y), "verdict")}
+          {Array.from({ length: Math.max(ours.length, theirs.length) }, (_, i) =>
+            FIGURES.map(([name, figure]) => {
+              const text = (row: MethodRow | undefined) =>
+                row === undefined ? "none" : figure(row);
+              return lineOf(name, text(ours[i]), text(theirs[i]), `${i} ${name}`);
+            }))}
+        </tbody>
+      </table>
+    </>
   );
 }
 
@@ -28,11 +183,14 @@ function exact(name: string, value: number): string {
   return /bytes/i.test(name) ? `${count(value)}\u202fB` : counter(name, value);
 }
 
+function keyOf({ time, node, name, text }: EventRow): string {
+  return JSON.stringify([time, node, name, text]);
+}
+
 function isAlike(
   { here, there }: { readonly here: readonly EventRow[]; readonly there: readonly EventRow[] },
 ): boolean {
-  const key = (rows: readonly EventRow[]) =>
-    JSON.stringify(rows.map(({ node, name, text }) => [node, name, text]));
+  const key = (rows: readonly EventRow[]) => rows.map(keyOf).join();
   return here.length > 0 && key(here) === key(there);
 }
 
@@ -76,6 +234,19 @@ export function Compared({ one, other }: { readonly one: string; readonly other:
       {value?.isSame === true && (
         <p class="note is-safe">They are the same: digest {value.here.digest}.</p>
       )}
+      {value?.isSame === false && (
+        <>
+          <Configuration value={value} />
+          <Methods one={one} other={other} value={value} />
+        </>
+      )}
+      {value?.isSame === false && value.first === null && (
+        <p class="note">
+          No event differs as far as both go: one ended at {time(value.here.endPs)}, the other at
+          {" "}
+          {time(value.there.endPs)}.
+        </p>
+      )}
       {value !== undefined && value.first !== null && (
         <>
           <h2>
@@ -88,20 +259,32 @@ export function Compared({ one, other }: { readonly one: string; readonly other:
             </a>
           </p>
           <div class="two">
-            <Rows title="The first" rows={value.first.here} />
-            <Rows title="The second" rows={value.first.there} />
+            <Rows
+              title="The first"
+              rows={value.first.here}
+              others={value.first.there}
+              first={value.first}
+              ended={value.here}
+            />
+            <Rows
+              title="The second"
+              rows={value.first.there}
+              others={value.first.here}
+              first={value.first}
+              ended={value.there}
+            />
           </div>
           {isAlike(value.first) && (
             <p class="quiet">
-              Both read alike here: what differs is in the bytes of a message, such as its packet
-              sequence number, which follows from the seed.
+              Both read alike here: what differs is in a message on the bus, or in the bytes of one,
+              such as its packet sequence number, which follows from the seed.
             </p>
           )}
         </>
       )}
       {value !== undefined && !value.isSame && (
         <>
-          <h2>Figures</h2>
+          <h2>Counters</h2>
           <table class="list">
             <thead>
               <tr>

@@ -1,3 +1,4 @@
+import { useSignal } from "@preact/signals";
 import type { Report } from "../../api/report.ts";
 import type { RunDetail } from "../../api/runs.ts";
 import { api } from "../data/api.ts";
@@ -7,6 +8,7 @@ import {
   bitRate,
   bytes,
   count,
+  plural,
   roughOr,
   roughTime,
   sentence,
@@ -16,6 +18,7 @@ import {
 import { Loading } from "../frame/empty.tsx";
 import { useFetched } from "../frame/fetched.ts";
 import { order, refuse } from "../frame/notice.tsx";
+import { memoryHref, showLadder } from "../frame/causes.ts";
 import { csv, saveAs } from "../frame/save.ts";
 import { go, hrefOf } from "../state.ts";
 import { Checkpoints } from "./checkpoints.tsx";
@@ -51,7 +54,9 @@ export function OneRun({ id }: { readonly id: string }) {
         </>
       )}
       {report.trouble !== undefined && <p class="note refused">{report.trouble}</p>}
-      {report.value !== undefined && <Reported report={report.value} />}
+      {report.value !== undefined && detail.value !== undefined && (
+        <Reported report={report.value} run={detail.value} />
+      )}
       {detail.value !== undefined && hasReport && (
         <Throughput run={id} variant={detail.value.variants[0]} />
       )}
@@ -249,17 +254,76 @@ function Methods({ report }: { readonly report: Report }) {
 
 const FINDINGS_SHOWN = 5;
 
-function Findings({ detail }: { readonly detail: string }) {
-  const all = detail.split("; "), more = all.length - FINDINGS_SHOWN;
+type Check = Report["checks"][number];
+type Finding = NonNullable<Check["findings"]>[number];
+
+function Findings({ check, detail }: { readonly check: Check; readonly detail: RunDetail }) {
+  const showsAll = useSignal(false);
+  const { findings: known, mayBeMore } = check;
+  // A check of a protocol says it in one text.
+  const findings = known ??
+    check.detail.split("; ").map((text): Finding => ({ variant: "", text }));
+  const shown = showsAll.value ? findings : findings.slice(0, FINDINGS_SHOWN);
   return (
-    <ul class="plain-list">
-      {all.slice(0, FINDINGS_SHOWN).map((each) => <li key={each}>{sentence(each)}</li>)}
-      {more > 0 && <li class="quiet">and {count(more)} more: report.json has them</li>}
-    </ul>
+    <>
+      <ul class="plain-list">
+        {shown.map((each, i) => (
+          <li key={i}>
+            {each.variant !== "" && detail.variants.length > 1 && `${each.variant}: `}
+            {sentence(each.text)}{" "}
+            {each.scm !== undefined && (
+              <Cause detail={detail} variant={each.variant} scm={each.scm} />
+            )}
+          </li>
+        ))}
+      </ul>
+      {(findings.length > FINDINGS_SHOWN || mayBeMore) && (
+        <p class="quiet">
+          {plural(findings.length, "finding")}
+          {mayBeMore && ", where the check has stopped: there may be more"}, {count(shown.length)}
+          {" "}
+          shown. {findings.length > FINDINGS_SHOWN && (
+            <button
+              type="button"
+              class="link"
+              onClick={() => showsAll.value = !showsAll.value}
+            >
+              {showsAll.value ? "Show the first ones" : "Show all of them"}
+            </button>
+          )}
+        </p>
+      )}
+    </>
   );
 }
 
-function Reported({ report }: { readonly report: Report }) {
+/** From a finding to where it can be seen: the bytes, and the operation that has written them. */
+function Cause({ detail: { id, variants }, variant: label, scm }: {
+  readonly detail: RunDetail;
+  readonly variant: string;
+  readonly scm: NonNullable<Finding["scm"]>;
+}) {
+  const variant = variants.find((name) =>
+    wordsOfVariant(name).toLowerCase() === label.toLowerCase()
+  );
+  const bytes = { host: scm.host, address: scm.from };
+  return (
+    <>
+      {" · "}
+      <a href={memoryHref(bytes, { run: id, variant })}>Memory</a>
+      {" · "}
+      <button
+        type="button"
+        class="link"
+        onClick={() => void showLadder(bytes, { run: id, variant })}
+      >
+        Ladder and frames
+      </button>
+    </>
+  );
+}
+
+function Reported({ report, run }: { readonly report: Report; readonly run: RunDetail }) {
   return (
     <>
       {report.checks.length > 0 && (
@@ -267,19 +331,22 @@ function Reported({ report }: { readonly report: Report }) {
           <h2>Checks</h2>
           <table class="wide list">
             <tbody>
-              {report.checks.map(({ name, promise, holds, detail }) => (
-                <tr key={name}>
-                  <td class="name">
-                    {holds
-                      ? <span class="is-durable">✓ holds</span>
-                      : <span class="is-lost">✗ fails</span>}
-                  </td>
-                  <td class="name">{name}</td>
-                  <td class={holds ? "quiet" : ""}>
-                    {holds ? promise : <Findings detail={detail} />}
-                  </td>
-                </tr>
-              ))}
+              {report.checks.map((check) => {
+                const { name, promise, holds } = check;
+                return (
+                  <tr key={name}>
+                    <td class="name">
+                      {holds
+                        ? <span class="is-durable">✓ holds</span>
+                        : <span class="is-lost">✗ fails</span>}
+                    </td>
+                    <td class="name">{name}</td>
+                    <td class={holds ? "quiet" : ""}>
+                      {holds ? promise : <Findings check={check} detail={run} />}
+                    </td>
+                  </tr>
+                );
+              })}
             </tbody>
           </table>
         </>

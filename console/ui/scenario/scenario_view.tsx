@@ -11,6 +11,7 @@ import { Loading } from "../frame/empty.tsx";
 import { useFetched } from "../frame/fetched.ts";
 import { refuse, say } from "../frame/notice.tsx";
 import { saveAs } from "../frame/save.ts";
+import { PACES } from "../frame/time.ts";
 import { go, hrefOf, place, run } from "../state.ts";
 import type { View } from "../view.ts";
 import { Jobs } from "./jobs.tsx";
@@ -159,6 +160,16 @@ function choicesIn(label: string) {
   });
 }
 
+/** What time does when a rack is up. */
+const BEGINS = new Map<string, { readonly paused?: boolean; readonly psPerSecond?: number }>([
+  ["paused at 0", { paused: true }],
+  ["runs at once", {}],
+  ...PACES.filter(([, psPerSecond]) => psPerSecond > 0).map(([name, psPerSecond]) =>
+    [`runs at ${name}`, { psPerSecond }] as const
+  ),
+]);
+const begins = signal([...BEGINS.keys()][0]!);
+
 const edits = signal<ReadonlyMap<string, string>>(new Map());
 
 function edit(name: string, text: string | undefined): void {
@@ -189,10 +200,12 @@ function Editor({ name }: { readonly name: string }) {
     isBusy.value = true;
     const what = { scenario: source, ...(one !== undefined && choicesIn(one)) };
     try {
-      const job = kind === "up" ? await api.start({ kind, ...what }) : await api.start({
-        ...{ kind, ...what, packing: "all", captures: true },
-        claims: claims.value,
-      });
+      const job = kind === "up"
+        ? await api.start({ kind, ...what, ...BEGINS.get(begins.value)! })
+        : await api.start({
+          ...{ kind, ...what, packing: "all", captures: true },
+          claims: claims.value,
+        });
       say(kind === "up" ? "The rack is coming up" : "The run has begun");
       go({ more: { job: job.id } });
     } catch (error) {
@@ -243,6 +256,14 @@ function Editor({ name }: { readonly name: string }) {
               >
                 Bring it up
               </button>
+              <select
+                aria-label="Then time"
+                title="What time does when the rack is up"
+                value={begins.value}
+                onChange={({ currentTarget }) => begins.value = currentTarget.value}
+              >
+                {[...BEGINS.keys()].map((each) => <option key={each} value={each}>{each}</option>)}
+              </select>
               <label
                 class="check"
                 title="The run fails where what a method claims is lost, not only what it promises"

@@ -23,6 +23,8 @@ export interface RunFile {
   /** Absent: the run has no native program. */
   readonly native?: NativeManner;
   readonly stayUp: boolean;
+  /** Time stands at 0 until it is let run. */
+  readonly pausedAtStart?: boolean;
   readonly resumed?: ResumedFrom;
   readonly trace: boolean;
   readonly observe?: ObservationScope;
