@@ -136,7 +136,8 @@ export async function* logLines({ run, node, follow }: LogOptions): AsyncGenerat
 
 /** Logs of other machines: those that do not answer now are as they were. */
 async function refreshLogs(path: string): Promise<void> {
-  const rack = rackAt(path);
+  const [row] = (await listRuns()).filter((each) => each.path === path);
+  const rack = row?.up ? rackAt(path) : undefined;
   if (rack === undefined) return;
   await refreshDevices(rack, (name) => name.startsWith("logs/")).catch((error) => {
     if (!(error instanceof RackError)) throw error;

@@ -69,7 +69,7 @@ export interface VariantChoice {
 
 /** The recorded steps of a run. @throws Refusal where there are none. */
 export async function traceOfRun(run: string, choice: VariantChoice): Promise<Trace> {
-  const { id, path } = await findRun(run), rack = rackAt(path);
+  const { id, path, up } = await findRun(run), rack = up ? rackAt(path) : undefined;
   if (rack !== undefined) await refreshDevices(rack, (name) => name.startsWith("trace/"));
   const directory = variantOf({ id, path }, choice);
   const file = readRunFile(directory), lines = tracedIn(directory);
