@@ -4,6 +4,7 @@ import type { VariantChoices } from "../../fabric/rack/scenario/variants.ts";
 import { rngFor } from "../../fabric/base/rng.ts";
 import { refusal } from "../../fabric/rack/plan/problem.ts";
 import { optionWords, quoted } from "../base/command_line.ts";
+import { allowedBeside } from "../scenarios/read_door.ts";
 import { workersFor } from "../base/workers.ts";
 import type { NativeDoor } from "../rack/native/native.ts";
 import { lacksInput, type Prepared } from "../rack/prepare.ts";
@@ -122,14 +123,16 @@ export async function startCampaign(
   options: CampaignOptions,
 ): Promise<CampaignReport> {
   const path = await Deno.realPath(source.path).catch(() => source.path);
-  const scenario: ScenarioSource = { ...source, path };
-  const { name, programs } = scenario.scenario;
+  const { name, programs } = source.scenario;
   const { save } = options;
   if (save !== undefined) await Deno.mkdir(save, { recursive: true });
   const files = save === undefined ? undefined : await Deno.realPath(save);
   const { id: run, path: directory } = await createRunDirectory(`chaos-${name}`);
   const { seed, from, packing } = options;
   const isOpen = programs.some((program) => lacksInput(program, options.fixed.input));
+  // Rounds put files of their own.
+  const allowRead = [...source.allowRead, files ?? directory];
+  const scenario: ScenarioSource = { ...source, path, allowRead };
   const input = await inputIn(files ?? directory, isOpen ? defaultInput() : options.fixed.input);
   const fixed = { ...options.fixed, ...(input !== undefined && { input }) };
   options.onStart?.({ id: run, seed });
@@ -334,7 +337,7 @@ async function reportOn(
     what,
     outcome,
     ...result,
-    command: await replayCommand(campaign.scenario.path, draft, directory),
+    command: await replayCommand(campaign.scenario, draft, directory),
     directory: keeps ? directory : null,
     ...saved,
   };
@@ -376,14 +379,20 @@ async function forgetHeld(rounds: RoundReport[], keepLatest: number): Promise<vo
 }
 
 async function replayCommand(
-  scenario: string,
+  scenario: ScenarioSource,
   { choices, seed }: RoundDraft,
   directory: string,
 ): Promise<string> {
   const faults = `${directory}/faults.jsonl`;
   const isRecorded = await Deno.stat(faults).then(() => true, () => false);
-  const words = optionWords({ ...choices, seed, pack: "all", ...(isRecorded && { faults }) });
-  return `rack run ${[quoted(scenario), ...words].join(" ")}`;
+  const words = optionWords({
+    ...choices,
+    seed,
+    pack: "all",
+    ...(isRecorded && { faults }),
+    "allow-read": allowedBeside(scenario),
+  });
+  return `rack run ${[quoted(scenario.path), ...words].join(" ")}`;
 }
 
 function reportOf(

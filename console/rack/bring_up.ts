@@ -44,8 +44,8 @@ export async function bringUp(
 ): Promise<RackUp> {
   const { prepared, choices } = await prepareOne(scenario, options);
   const created = await createRunDirectory(prepared.variant.name), { id, path } = created;
-  const { base, variant } = prepared;
-  const files = captureFiles({ flags: options, scenario: variant.capture, base, directory: path });
+  const { reach, variant } = prepared;
+  const files = captureFiles({ flags: options, scenario: variant.capture, reach, directory: path });
   const [kept] = await beforeRun(created, async () => {
     await makeRoomFor(files);
     return await keepInputs([prepared], path);

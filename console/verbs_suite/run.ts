@@ -59,7 +59,7 @@ export async function runVerbsTests(options: VerbsTestOptions = {}): Promise<Ver
     const { names, tests } = chosenTests(suite, words);
     const seen = new OutcomeReader();
     const scenario = verbsTestScenario(folder, names);
-    const report = await runScenario(sourceOf(scenario, { path: "verbs-test", base: folder }), {
+    const report = await runScenario(sourceOf(scenario, { path: "verbs-test", base: folder, allowRead: [] }), {
       prepare: { packing: "all", native: { kind: "run", ...(onNotice && { onNotice }) } },
       ...(signal && { signal }),
       ...(onStart && { onStart }),

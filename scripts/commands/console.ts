@@ -83,7 +83,7 @@ async function console(scenario: string | undefined, flags: ConsoleFlags): Promi
   let rack: string | undefined;
   if (scenario !== undefined) {
     const progress = new Progress({ quiet });
-    const up = await bringUp(await readScenario(scenario), {
+    const up = await bringUp(await readScenario(scenario, flags), {
       prepare: { ...prepare, native: consoleDoor(allowNative, quiet ? undefined : say) },
       signal,
       onLeftOut: (hosts) => {
