@@ -1,5 +1,6 @@
 /** A test calls `app.request()`. */
 import { createMiddleware } from "hono/factory";
+import { PROJECT_LIMITS } from "../api/project_terms.ts";
 import type { Console, Env } from "./context.ts";
 import { ApiFailure, failureResponse } from "./doors/errors.ts";
 import * as doors from "./doors/guards.ts";
@@ -9,6 +10,7 @@ import { feedRoutes } from "./routes/feed.ts";
 import { jobRoutes } from "./routes/jobs.ts";
 import { objectRoutes } from "./routes/objects.ts";
 import { rackRoutes } from "./routes/racks.ts";
+import { projectRoutes } from "./routes/projects.ts";
 import { replayRoutes } from "./routes/replay.ts";
 import { newRoutes } from "./routes/route.ts";
 import { runRoutes } from "./routes/runs.ts";
@@ -25,7 +27,8 @@ function apiRoutes(console: Console, feeds: Set<() => void>) {
     .route("/", objectRoutes())
     .route("/", replayRoutes(console))
     .route("/", jobRoutes(console))
-    .route("/", scenarioRoutes())
+    .route("/", scenarioRoutes(console))
+    .route("/", projectRoutes(console))
     .route("/", feedRoutes(console, feeds));
 }
 
@@ -89,8 +92,12 @@ export function createApp({ onError, ...console }: AppOptions): App {
 }
 
 const bodies = createMiddleware<Env>(async (c, next) => {
-  const isObject = c.req.method === "PUT" && c.req.path.includes("/objects/");
-  const most = isObject ? doors.OBJECT_BYTES_MAX : doors.BODY_BYTES_MAX;
+  const { method, path } = c.req;
+  const most = method !== "PUT"
+    ? doors.BODY_BYTES_MAX
+    : path.startsWith(`${API}/projects/`)
+    ? PROJECT_LIMITS.fileBytes
+    : doors.OBJECT_BYTES_MAX;
   return await doors.bodyGuard(most)(c, next);
 });
 

@@ -9,6 +9,7 @@ import { FIXED_KEY_LETTERS, Keys } from "./doors/keys.ts";
 import { Watchers } from "./feed/watchers.ts";
 import { Jobs } from "./jobs/jobs.ts";
 import { listen, type ListenOptions, type Place } from "./listen.ts";
+import { Projects } from "./projects.ts";
 import { Replays } from "./replays.ts";
 import type { Page } from "./page.ts";
 import { linkTo } from "./routes/session.ts";
@@ -19,6 +20,8 @@ export interface StartOptions extends ListenOptions {
   readonly rack?: string;
   /** An operator's, besides the keys that the console gives out. */
   readonly fixedKey?: string;
+  /** Folders below which scenarios may read, besides their project's; absolute, without links. */
+  readonly allowRead?: readonly string[];
   /** Jobs may run native programs. */
   readonly allowNative?: boolean;
   /** Receives errors that are bugs of ours. */
@@ -39,7 +42,7 @@ export interface Started extends Place {
 
 /** @throws Refusal where the options leave a door open, or the address is taken. */
 export async function startConsole(options: StartOptions): Promise<Started> {
-  const { page, rack, fixedKey, allowNative = false, onError } = options;
+  const { page, rack, fixedKey, allowNative = false, allowRead = [], onError } = options;
   if (fixedKey !== undefined && fixedKey.length < FIXED_KEY_LETTERS) {
     const found = `a key of ${fixedKey.length} letters`;
     throw refusal("RACKMESH_CONSOLE_KEY", {
@@ -53,8 +56,8 @@ export async function startConsole(options: StartOptions): Promise<Started> {
   await Deno.mkdir(folder, { recursive: true, mode: 0o700 });
   const auditFile = `${folder}/audit.jsonl`;
   const audit = new AuditLog(auditFile);
-  const watchers = new Watchers({ wallMs }), jobs = new Jobs({ wallMs, allowNative });
-  const replays = new Replays({ wallMs });
+  const watchers = new Watchers({ wallMs }), jobs = new Jobs({ wallMs, allowNative, audit });
+  const replays = new Replays({ wallMs }), projects = new Projects(`${folder}/projects`);
   if (rack !== undefined) jobs.addOwn(rack);
   const version = versionText();
   const server = await listen(options, ({ origins }) =>
@@ -65,6 +68,8 @@ export async function startConsole(options: StartOptions): Promise<Started> {
       watchers,
       jobs,
       replays,
+      projects,
+      allowRead,
       page,
       version,
       rack: rack ?? null,

@@ -4,7 +4,7 @@ import { refusal } from "../../fabric/rack/plan/problem.ts";
 import { consoleDoor } from "../../console/rack/native/native.ts";
 import { bringUp } from "../../console/rack/bring_up.ts";
 import { takeRacksDown } from "../../console/rack/live/take_down.ts";
-import { readScenario } from "../../console/scenarios/scenario_source.ts";
+import { allowedFolder, readScenario } from "../../console/scenarios/scenario_source.ts";
 import { checkListen } from "../../console/server/listen.ts";
 import { makePage } from "../../console/server/page.ts";
 import { startConsole, type Started } from "../../console/server/start.ts";
@@ -98,6 +98,7 @@ async function console(scenario: string | undefined, flags: ConsoleFlags): Promi
     ...place,
     page,
     ...given({ rack, fixedKey, allowNative }),
+    allowRead: (flags.allowRead ?? []).map(allowedFolder),
     onError: (error) => say(error instanceof Error ? error.stack ?? error.message : String(error)),
   }).catch(async (error) => {
     if (rack !== undefined) await takeRacksDown({ run: rack });

@@ -154,11 +154,11 @@ export const roleGuard: MiddlewareHandler<Env> = createMiddleware<Env>(async (c,
   await next();
 });
 
-/** Also of a refused change. */
+/** Also of a refused change; of reads those that let a file out. */
 export function auditGuard({ audit }: Pick<Console, "audit">): MiddlewareHandler<Env> {
   return createMiddleware<Env>(async (c, next) => {
-    if (isRead(c.req.method)) return await next();
     await next();
+    if (isRead(c.req.method) && !c.get("isAudited")) return;
     const caller = c.get("caller");
     audit.add({
       at: new Date().toISOString(),

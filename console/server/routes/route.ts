@@ -26,6 +26,16 @@ export const failures = {
   "5XX": { description: "The rack does not answer, or a bug of ours", ...failure },
 } as const;
 
+export const bytesContent = {
+  "application/octet-stream": { schema: z.string().meta({ format: "binary" }) },
+};
+
+/** `responses` of a route that answers with a file. */
+export const bytesAnswer = {
+  200: { description: "Its bytes", content: bytesContent },
+  ...failures,
+} as const;
+
 /** `request.body` of a route that takes JSON. */
 export function takes<Schema extends z.ZodType>(schema: Schema) {
   return { required: true, content: { "application/json": { schema } } };
