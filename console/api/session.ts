@@ -49,6 +49,8 @@ const auditEntry = z.object({
     "the request's body as far as it was read; keys and contents left out",
   ),
   status: z.number().int(),
+  refusedBefore: z.number().int().optional()
+    .describe("so many requests without a key before this one, which have no entries"),
   result: z.string().describe("`done`, or the message of the refusal"),
 }).meta({ id: "AuditEntry" });
 export type AuditEntry = z.infer<typeof auditEntry>;

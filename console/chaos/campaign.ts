@@ -133,7 +133,8 @@ export async function startCampaign(
   // Rounds put files of their own.
   const allowRead = [...source.allowRead, files ?? directory];
   const scenario: ScenarioSource = { ...source, path, allowRead };
-  const input = await inputIn(files ?? directory, isOpen ? defaultInput() : options.fixed.input);
+  const given = isOpen ? defaultInput() : options.fixed.input;
+  const input = await inputIn(files ?? directory, given, { isSaved: files !== undefined });
   const fixed = { ...options.fixed, ...(input !== undefined && { input }) };
   options.onStart?.({ id: run, seed });
   const manner = mannerOf(options);
@@ -211,9 +212,17 @@ function defaultInput(): Uint8Array {
 async function inputIn(
   directory: string,
   input: string | Uint8Array | undefined,
+  { isSaved }: { readonly isSaved: boolean },
 ): Promise<string | undefined> {
   if (input === undefined) return undefined;
-  if (typeof input === "string") return await Deno.realPath(input).catch(() => input);
+  if (typeof input === "string") {
+    const real = await Deno.realPath(input).catch(() => undefined);
+    if (real === undefined || !isSaved) return real ?? input;
+    // Beside the scenarios that read it, under its name, which is the object's.
+    const copy = `${await Deno.realPath(directory)}/${real.replace(/.*\//, "")}`;
+    if (copy !== real) await Deno.copyFile(real, copy);
+    return copy;
+  }
   const path = `${directory}/input.bin`;
   await Deno.writeFile(path, input, { mode: 0o600 });
   return path;
@@ -389,8 +398,8 @@ async function replayCommand(
     ...choices,
     seed,
     pack: "all",
-    ...(isRecorded && { faults }),
     "allow-read": allowedBeside(scenario),
+    ...(isRecorded && { faults }),
   });
   return `rack run ${[quoted(scenario.path), ...words].join(" ")}`;
 }

@@ -93,7 +93,9 @@ export function createApp({ onError, ...console }: AppOptions): App {
 
 const bodies = createMiddleware<Env>(async (c, next) => {
   const { method, path } = c.req;
-  const most = method !== "PUT"
+  const most = doors.isSignIn(c.req)
+    ? doors.SIGN_IN_BYTES_MAX
+    : method !== "PUT"
     ? doors.BODY_BYTES_MAX
     : path.startsWith(`${API}/projects/`)
     ? PROJECT_LIMITS.fileBytes

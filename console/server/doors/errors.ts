@@ -30,9 +30,13 @@ export class ApiFailure extends Error {
   override readonly name = "ApiFailure";
   readonly kind: Kind;
 
-  constructor(kind: Kind, message: string) {
+  /** When the request may come again. */
+  readonly waitMs: number | undefined;
+
+  constructor(kind: Kind, message: string, { waitMs }: { readonly waitMs?: number } = {}) {
     super(message);
     this.kind = kind;
+    this.waitMs = waitMs;
   }
 }
 
@@ -40,6 +44,8 @@ export function failureResponse(error: unknown, c: Context): Response {
   const { kind, ...rest } = failureOf(error);
   const body: ApiError = { error: { kind, ...rest } };
   if (kind === "not-signed-in") c.header("WWW-Authenticate", "Bearer");
+  const waitMs = error instanceof ApiFailure ? error.waitMs : undefined;
+  if (waitMs !== undefined) c.header("Retry-After", `${Math.ceil(waitMs / 1_000)}`);
   return c.json(body, STATUS[kind]);
 }
 

@@ -39,6 +39,8 @@ class RequestError extends Error {
 const OWN_HEADER = { "X-Rackmesh": "1" };
 
 export interface Request {
+  /** A sign-in: it goes without the key, and says nothing of it where it is refused. */
+  readonly isSignIn?: boolean;
   readonly method?: "GET" | "POST" | "PUT" | "DELETE";
   readonly body?: unknown;
   readonly bytes?: Blob;
@@ -47,8 +49,8 @@ export interface Request {
 
 /** `path` is below `/api/v1`. @throws RequestError; DOMException where it is aborted. */
 export async function request(path: string, options: Request = {}): Promise<Response> {
-  const { method = "GET", body, bytes, signal } = options;
-  const key = localStorage.getItem(KEY);
+  const { method = "GET", body, bytes, signal, isSignIn = false } = options;
+  const key = isSignIn ? null : localStorage.getItem(KEY);
   let response: Response;
   try {
     response = await fetch(`/api/v1${path}`, {
@@ -70,7 +72,8 @@ export async function request(path: string, options: Request = {}): Promise<Resp
   }
   if (response.ok) return response;
   const detail = await response.json().then((answer: ApiError) => answer.error, () => undefined);
-  if (response.status === 401 && key !== null) {
+  // Another tab may have signed in meanwhile.
+  if (response.status === 401 && key !== null && key === localStorage.getItem(KEY)) {
     signOut("The key of this browser is not valid any more");
   }
   const message = detail?.message ?? `${method} ${path}: the server answers ${response.status}`;
@@ -105,10 +108,13 @@ export async function signIn(): Promise<void> {
   }
 }
 
-/** A used link still opens the page where the browser has a key. */
+/**
+ * A used address still opens the page where the browser has a key, and so does one that another page
+ * has made up: neither touches the key.
+ */
 async function exchange(token: string): Promise<void> {
   try {
-    const response = await request("/session", { method: "POST", body: { token } });
+    const response = await request("/session", { method: "POST", body: { token }, isSignIn: true });
     const { key }: SignedIn = await response.json();
     localStorage.setItem(KEY, key);
   } catch (error) {

@@ -12,6 +12,38 @@ export function close(): void {
   dialog.value = undefined;
 }
 
+/** Of an order that destroys something, before it is given: Enter leaves all as it is. */
+export function ask(
+  { title, body, act, stay, onSure }: {
+    readonly title: string;
+    /** What is lost by it. */
+    readonly body: ComponentChildren;
+    readonly act: string;
+    readonly stay: string;
+    readonly onSure: () => void;
+  },
+): void {
+  open(() => (
+    <div>
+      <h2 id="dialog-title">{title}</h2>
+      {body}
+      <div class="row">
+        <button
+          type="button"
+          class="danger"
+          onClick={() => {
+            close();
+            onSure();
+          }}
+        >
+          {act}
+        </button>
+        <button type="button" autofocus onClick={close}>{stay}</button>
+      </div>
+    </div>
+  ));
+}
+
 export function OpenDialog() {
   const element = useRef<HTMLDialogElement>(null);
   const Content = dialog.value;
