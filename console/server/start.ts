@@ -8,6 +8,7 @@ import { AuditLog } from "./doors/audit.ts";
 import { FIXED_KEY_LETTERS, Keys } from "./doors/keys.ts";
 import { Watchers } from "./feed/watchers.ts";
 import { Jobs } from "./jobs/jobs.ts";
+import { openLinkDoor } from "./link_door.ts";
 import { listen, type ListenOptions, type Place } from "./listen.ts";
 import { Projects } from "./projects.ts";
 import { Replays } from "./replays.ts";
@@ -77,12 +78,15 @@ export async function startConsole(options: StartOptions): Promise<Started> {
       ...(onError !== undefined && { onError }),
     }));
   const { port, origins } = server;
+  const link = async (role: Role) => linkTo(origins[0]!, await keys.newToken(role));
+  const door = await openLinkDoor({ origin: origins[0]!, link });
   return {
     port,
     origins,
     auditFile,
-    link: async (role) => linkTo(origins[0]!, await keys.newToken(role)),
+    link,
     end: async () => {
+      await door.close();
       // First what requests may be waiting for: the server ends when they have their answers.
       await Promise.all([jobs.end(), replays.end()]);
       await server.close();

@@ -5,6 +5,7 @@ import { consoleDoor } from "../../console/rack/native/native.ts";
 import { bringUp } from "../../console/rack/bring_up.ts";
 import { takeRacksDown } from "../../console/rack/live/take_down.ts";
 import { allowedFolder, readScenario } from "../../console/scenarios/scenario_source.ts";
+import { askForLink } from "../../console/server/link_door.ts";
 import { checkListen } from "../../console/server/listen.ts";
 import { makePage } from "../../console/server/page.ts";
 import { startConsole, type Started } from "../../console/server/start.ts";
@@ -18,7 +19,7 @@ import {
   whole,
   wordOf,
 } from "./options.ts";
-import { print, Progress, say } from "./output.ts";
+import { print, printResult, Progress, say } from "./output.ts";
 
 interface ConsoleFlags extends VariantFlags {
   readonly pack: string;
@@ -29,6 +30,7 @@ interface ConsoleFlags extends VariantFlags {
   readonly insecure?: boolean;
   readonly host?: readonly string[];
   readonly viewer?: boolean;
+  readonly link?: boolean;
   readonly allowNative?: boolean;
   readonly json?: boolean;
 }
@@ -44,6 +46,7 @@ export function addConsole(program: Command): void {
     .option("--insecure", "another address without TLS: keys and data can be read on the way")
     .option("--host <name...>", "other names by which browsers reach it")
     .option("--viewer", "print a second address, for somebody who may only look")
+    .option("--link", "start nothing: print a new address of the console that runs, or of --port's")
     .option(
       "--allow-native",
       "let jobs start native programs, which have your rights; kept runs are looked at without",
@@ -52,13 +55,14 @@ export function addConsole(program: Command): void {
     .addHelpText(
       "after",
       `
-It prints one address, which signs in one browser, once. Ctrl-C ends it, and takes down the racks that it has
+It prints one address, which signs in one browser, once; --link prints another. Ctrl-C ends it, and takes down the racks that it has
 brought up, no others. RACKMESH_CONSOLE_KEY, of 32 letters or more, is a key for scripts (Authorization: Bearer);
 console/server/README.md has the API.
 
 Example:
   rack console scripts/scenarios/persist_pair.yaml --method persist-opcode --ddio on
-  rack console --port 4280 --json`,
+  rack console --port 4280 --json
+  rack console --link --viewer`,
     )
     .action(console);
 }
@@ -66,6 +70,7 @@ Example:
 async function console(scenario: string | undefined, flags: ConsoleFlags): Promise<void> {
   const { listen: address, tlsCert, tlsKey, insecure, host, viewer, allowNative, json } = flags;
   const quiet = json === true;
+  if (flags.link) return await printLink(scenario, flags);
   if ((tlsCert === undefined) !== (tlsKey === undefined)) {
     const found = tlsCert === undefined ? "--tls-key alone" : "--tls-cert alone";
     throw refusal("", { found, expected: "both, or none" });
@@ -114,6 +119,17 @@ async function console(scenario: string | undefined, flags: ConsoleFlags): Promi
       for (const id of left) say(`${id} stays up: rack down --run ${id}`);
     }
   }
+}
+
+async function printLink(scenario: string | undefined, flags: ConsoleFlags): Promise<void> {
+  if (scenario !== undefined) {
+    const found = `--link and the scenario ${scenario}`;
+    throw refusal("", { found, expected: "one of them: --link starts nothing" });
+  }
+  const port = whole("--port", flags.port, { least: 0, most: 65_535 });
+  const role = flags.viewer ? "viewer" : "operator";
+  const { url, origin } = await askForLink(role, port === 0 ? undefined : port);
+  printResult(flags, { url, role, origin }, role === "viewer" ? `${url} (may only look)` : url);
 }
 
 async function tell(
