@@ -4,6 +4,7 @@ import { PROJECT_LIMITS } from "../api/project_terms.ts";
 import type { Console, Env } from "./context.ts";
 import { ApiFailure, failureResponse } from "./doors/errors.ts";
 import * as doors from "./doors/guards.ts";
+import { completed, documentHead } from "./openapi.ts";
 import { metricsText } from "./metrics.ts";
 import { pageResponse } from "./page.ts";
 import { feedRoutes } from "./routes/feed.ts";
@@ -73,9 +74,8 @@ export function createApp({ onError, ...console }: AppOptions): App {
     bodies,
   );
   app.route(API, api);
-  const document = { ...openApi(console), servers: [{ url: API }] };
   // Behind the routes' doors as all of the API is.
-  app.get(`${API}/openapi.json`, (c) => c.json(api.getOpenAPI31Document(document)));
+  app.get(`${API}/openapi.json`, (c) => c.json(completed(api.getOpenAPI31Document(documentHead(console.version, API)))));
   app.get("*", (c) => {
     const { path } = c.req, encodings = c.req.header("accept-encoding");
     const file = pageResponse(console.page, { path, encodings });
@@ -102,16 +102,3 @@ const bodies = createMiddleware<Env>(async (c, next) => {
     : doors.OBJECT_BYTES_MAX;
   return await doors.bodyGuard(most)(c, next);
 });
-
-function openApi({ version }: Console) {
-  return {
-    openapi: "3.1.0",
-    info: {
-      title: "Rackmesh console",
-      version,
-      description: "Requests carry `Authorization: Bearer KEY`; those that are no GET also " +
-        `\`${doors.OWN_HEADER}: 1\`. Times in members that end in Ps are picoseconds of virtual time.`,
-    },
-    security: [{ key: [] }],
-  };
-}

@@ -13,7 +13,7 @@ async function kindOf(
   sent: Sent,
 ): Promise<string> {
   const { status, json } = await console.send(method, path, sent);
-  return `${status} ${json?.error?.kind ?? ""}`.trim();
+  return `${status} ${json?.kind ?? ""}`.trim();
 }
 
 describe("hostGuard", () => {
@@ -138,7 +138,7 @@ describe("keys", () => {
     ];
     assert.equal(first.status, 200);
     assert.equal(again.status, 401);
-    assert.equal(again.json.error.kind, "not-signed-in");
+    assert.equal(again.json.kind, "not-signed-in");
     assert.equal((await console.send(...READ, { key: first.json.key })).status, 200);
     // The token is no key, and the key no token.
     assert.equal((await console.send(...READ, { key: token })).status, 401);

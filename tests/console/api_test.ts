@@ -68,8 +68,9 @@ function assertFits(route: string, { status, json, text }: Answer): void {
   called.add(route);
   const name = status === 200 ? "200" : `${Math.floor(status / 100)}XX`;
   const content = responses[name]?.content ?? assert.fail(`${route}: ${status} ${text}`);
-  if (content["application/json"] === undefined) return;
-  const pointer = [template, method.toLowerCase(), "responses", name, "content", "application/json"]
+  const type = status < 400 ? "application/json" : "application/problem+json";
+  if (content[type] === undefined) return;
+  const pointer = [template, method.toLowerCase(), "responses", name, "content", type]
     .map((part) => encodeURIComponent(part.replaceAll("~", "~0").replaceAll("/", "~1"))).join("/");
   const validate = ajv.getSchema(`api#/paths/${pointer}/schema`)!;
   assert.ok(validate(json), `${route} ${status}: ${ajv.errorsText(validate.errors)}: ${text}`);
@@ -84,8 +85,8 @@ async function good(...given: Parameters<typeof call>): Promise<Answer["json"]> 
 
 async function refused(expected: string, ...given: Parameters<typeof call>): Promise<string> {
   const { status, json } = await call(...given);
-  assert.equal(`${status} ${json.error?.kind}`, expected, given[0]);
-  return json.error.message;
+  assert.equal(`${status} ${json.kind}`, expected, given[0]);
+  return json.detail;
 }
 
 /** A page's feed. */

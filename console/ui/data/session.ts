@@ -27,8 +27,8 @@ export const isOperator = computed(() => session.value?.role === "operator");
 
 /** Its message is the server's, or says that the server did not answer. */
 class RequestError extends Error {
-  readonly detail: ApiError["error"] | undefined;
-  constructor(message: string, options: { cause?: unknown; detail?: ApiError["error"] } = {}) {
+  readonly detail: ApiError | undefined;
+  constructor(message: string, options: { cause?: unknown; detail?: ApiError } = {}) {
     super(message, { cause: options.cause });
     this.name = "RequestError";
     this.detail = options.detail;
@@ -71,12 +71,12 @@ export async function request(path: string, options: Request = {}): Promise<Resp
     throw new RequestError("The console's server does not answer", { cause });
   }
   if (response.ok) return response;
-  const detail = await response.json().then((answer: ApiError) => answer.error, () => undefined);
+  const detail = await response.json().then((answer: ApiError) => answer, () => undefined);
   // Another tab may have signed in meanwhile.
   if (response.status === 401 && key !== null && key === localStorage.getItem(KEY)) {
     signOut("The key of this browser is not valid any more");
   }
-  const message = detail?.message ?? `${method} ${path}: the server answers ${response.status}`;
+  const message = detail?.detail ?? `${method} ${path}: the server answers ${response.status}`;
   throw new RequestError(message, { ...(detail !== undefined && { detail }) });
 }
 
