@@ -23,6 +23,7 @@ import {
 } from "./prepare.ts";
 import { writeProcesses } from "./process_table.ts";
 import {
+  disown,
   beforeRun,
   createRunDirectory,
   readEnd,
@@ -130,6 +131,7 @@ export async function startRack(runFile: RunFile, options: StartOptions): Promis
         });
         signal?.throwIfAborted();
         child.unref();
+        disown(directory);
         return rack;
       }
       await sleep(LOOK_AGAIN_MS);

@@ -62,8 +62,8 @@ export function admitFile(name: string, reach: Reach, role: string): string {
 export function admitTarget(name: string, reach: Reach, role: string): string {
   const path = resolve(reach.base === "" ? "/" : reach.base, name);
   let there = path, rest = "";
-  for (let real; there !== "/"; there = there.replace(/\/[^/]*$/, "") || "/") {
-    real = ifReadable(() => Deno.realPathSync(there));
+  for (; there !== "/"; there = there.replace(/\/[^/]*$/, "") || "/") {
+    const real = ifReadable(() => Deno.realPathSync(there));
     if (real !== undefined) {
       if (isBelow(`${real}${rest}/`, reach)) return path + (name.endsWith("/") ? "/" : "");
       break;

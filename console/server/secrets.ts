@@ -38,12 +38,13 @@ export function hideSecrets(text: string, secrets: readonly string[]): string {
 }
 
 /** For a file of any size: a word may lie across two chunks. */
-export class HiddenSecrets extends TransformStream<Uint8Array, Uint8Array> {
-  constructor(secrets: readonly string[]) {
-    const words = secrets.map((word) => new TextEncoder().encode(word));
-    const longest = Math.max(0, ...words.map(({ length }) => length));
-    let held = new Uint8Array();
-    super({
+export function hidingSecrets(
+  secrets: readonly string[],
+): TransformStream<Uint8Array<ArrayBuffer>, Uint8Array<ArrayBuffer>> {
+  const words = secrets.map((word) => new TextEncoder().encode(word));
+  const longest = Math.max(0, ...words.map(({ length }) => length));
+  let held = new Uint8Array();
+  return new TransformStream({
       transform(chunk, controller) {
         const all = new Uint8Array(held.length + chunk.length);
         all.set(held);
@@ -55,7 +56,6 @@ export class HiddenSecrets extends TransformStream<Uint8Array, Uint8Array> {
       },
       flush: (controller) => controller.enqueue(held),
     });
-  }
 }
 
 const STAR = 0x2a;

@@ -1,15 +1,15 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
-import { HiddenSecrets, hideSecrets } from "./secrets.ts";
+import { hideSecrets, hidingSecrets } from "./secrets.ts";
 
 const SECRETS = ["correct-horse-battery", "staple-staple"];
 
 async function through(parts: readonly string[]): Promise<string> {
   const stream = ReadableStream.from(parts.map((part) => new TextEncoder().encode(part)));
-  return await new Response(stream.pipeThrough(new HiddenSecrets(SECRETS))).text();
+  return await new Response(stream.pipeThrough(hidingSecrets(SECRETS))).text();
 }
 
-describe("HiddenSecrets", () => {
+describe("hidingSecrets", () => {
   const text = "a correct-horse-battery, staple-staple-staple, correct-horse.";
   const expected = `a ${"*".repeat(21)}, ${"*".repeat(13)}-staple, correct-horse.`;
 
@@ -24,7 +24,7 @@ describe("HiddenSecrets", () => {
   it("leaves all else as it is", async () => {
     assert.equal(await through(["nothing ", "", "of it"]), "nothing of it");
     const stream = ReadableStream.from([Uint8Array.of(0, 255), Uint8Array.of(1)]);
-    const bytes = await new Response(stream.pipeThrough(new HiddenSecrets([]))).bytes();
+    const bytes = await new Response(stream.pipeThrough(hidingSecrets([]))).bytes();
     assert.deepEqual([...bytes], [0, 255, 1]);
   });
 });

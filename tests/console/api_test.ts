@@ -608,6 +608,22 @@ programs:
     assert.deepEqual(console.errors, []);
   });
 
+  it("takes uploads, lists them, gives them back and deletes them", async () => {
+    const names = { project: "uploads", file: "data.bin" };
+    const path = "/projects/{project}/files/{file}";
+    const body = new Uint8Array([1, 2, 3]);
+    const headers = { "Content-Type": "application/octet-stream" };
+    const { bytes } = await good(`PUT ${path}`, names, { body, headers });
+    assert.equal(bytes, 3);
+    const { projects } = await good("GET /projects");
+    assert.deepEqual(projects, [{ name: "uploads", files: 1, bytes: 3 }]);
+    const { files } = await good("GET /projects/{project}/files", names);
+    assert.deepEqual(files.map(({ name }: { name: string }) => name), ["data.bin"]);
+    assert.equal((await call(`GET ${path}`, names)).text, "\x01\x02\x03");
+    await good(`DELETE ${path}`, names);
+    await refused("404 not-found", `GET ${path}`, names);
+  });
+
   it("describes every route that there is, each of which was called", () => {
     const routes = Object.entries<Record<string, unknown>>(document.paths).flatMap((
       [path, methods],

@@ -35,7 +35,7 @@ import { isThere } from "../../base/files.ts";
 import type { Console } from "../context.ts";
 import { topologyOf } from "../documents.ts";
 import { ApiFailure } from "../doors/errors.ts";
-import { HiddenSecrets, hideSecrets, secretsOf } from "../secrets.ts";
+import { hideSecrets, hidingSecrets, secretsOf } from "../secrets.ts";
 import { answers, bytesAnswer, newRoutes, runNamed, runParams, takes } from "./route.ts";
 
 const list = createRoute({
@@ -239,7 +239,7 @@ export function runRoutes({ jobs, replays }: Console) {
       const { readable: whole } = await Deno.open(`${path}/${found.path}`);
       const readable = secrets.length === 0
         ? whole
-        : whole.pipeThrough(new HiddenSecrets(secrets));
+        : whole.pipeThrough(hidingSecrets(secrets));
       const file = `${id}-${found.path.replaceAll(/[^\w.-]/g, "_")}`;
       // A run's file is never shown in place: it is no page of ours.
       return c.body(readable, 200, {

@@ -4,6 +4,7 @@
  * this host can read, as it could read a cookie.
  */
 import { computed, signal } from "@preact/signals";
+import { NO_ANSWER, whileAnswered } from "./connection.ts";
 import type { ApiError } from "../../api/common.ts";
 import type { Session, SignedIn } from "../../api/session.ts";
 
@@ -39,6 +40,8 @@ class RequestError extends Error {
 const OWN_HEADER = { "X-Rackmesh": "1" };
 
 export interface Request {
+  /** It is answered as long as the page is there, and watches the server itself. */
+  readonly isFeed?: boolean;
   /** A sign-in: it goes without the key, and says nothing of it where it is refused. */
   readonly isSignIn?: boolean;
   readonly method?: "GET" | "POST" | "PUT" | "DELETE";
@@ -49,7 +52,12 @@ export interface Request {
 
 /** `path` is below `/api/v1`. @throws RequestError; DOMException where it is aborted. */
 export async function request(path: string, options: Request = {}): Promise<Response> {
-  const { method = "GET", body, bytes, signal, isSignIn = false } = options;
+  const { method = "GET", body, bytes, isSignIn = false, isFeed = false } = options;
+  const what = method === "GET" || isSignIn ? undefined : orderWords(method, path, body);
+  const answered = isFeed ? undefined : whileAnswered();
+  const given = [options.signal, answered?.signal].filter((each) => each !== undefined);
+  const signal = AbortSignal.any(given);
+  const told = what === undefined ? undefined : underWay(what);
   const key = isSignIn ? null : localStorage.getItem(KEY);
   let response: Response;
   try {
@@ -64,11 +72,16 @@ export async function request(path: string, options: Request = {}): Promise<Resp
       },
       ...(body !== undefined && { body: JSON.stringify(body) }),
       ...(bytes !== undefined && { body: bytes }),
-      ...(signal !== undefined && { signal }),
+      signal,
     });
   } catch (cause) {
-    if (signal?.aborted) throw cause;
-    throw new RequestError("The console's server does not answer", { cause });
+    if (options.signal?.aborted) throw cause;
+    const unknown = "whether it was carried out is not known: look when the server answers again";
+    const message = what === undefined ? NO_ANSWER : `${what}: ${NO_ANSWER}, and ${unknown}`;
+    throw new RequestError(message, { cause });
+  } finally {
+    answered?.end();
+    told?.();
   }
   if (response.ok) return response;
   const detail = await response.json().then((answer: ApiError) => answer, () => undefined);
@@ -78,6 +91,35 @@ export async function request(path: string, options: Request = {}): Promise<Resp
   }
   const message = detail?.detail ?? `${method} ${path}: the server answers ${response.status}`;
   throw new RequestError(message, { ...(detail !== undefined && { detail }) });
+}
+
+/** Orders that have taken a while, as one would say them: "kill b". */
+export const ordersUnderWay = signal<readonly string[]>([]);
+
+const UNDER_WAY_MS = 500;
+
+/** @returns what says that it is over. */
+function underWay(what: string): () => void {
+  let isShown = false;
+  const timer = setTimeout(() => {
+    isShown = true;
+    ordersUnderWay.value = [...ordersUnderWay.peek(), what];
+  }, UNDER_WAY_MS);
+  return () => {
+    clearTimeout(timer);
+    const all = ordersUnderWay.peek();
+    if (isShown) ordersUnderWay.value = all.toSpliced(all.indexOf(what), 1);
+  };
+}
+
+function orderWords(method: string, path: string, body: unknown): string {
+  const { action, order, kind, node, target } = Object(body) as Record<string, unknown>;
+  const last = path.split("?")[0]!.split("/").at(-1)!;
+  const verb = action ?? order ?? kind ?? (method === "DELETE" ? "delete" : undefined);
+  const named = node ?? target ?? (method === "DELETE" || method === "PUT" ? last : undefined);
+  const words = [verb ?? (named === undefined ? last : "put"), named];
+  return words.filter((word) => word !== undefined).map((word) => decodeURIComponent(String(word)))
+    .join(" ");
 }
 
 function signOut(why: string): void {

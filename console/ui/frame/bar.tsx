@@ -1,6 +1,6 @@
 import { useComputed } from "@preact/signals";
 import { api } from "../data/api.ts";
-import { connection } from "../data/feed.ts";
+import { connection } from "../data/connection.ts";
 import {
   clock,
   ended,

@@ -49,7 +49,10 @@ export function OpenDialog() {
   const Content = dialog.value;
   // Before the next key is pressed, however fast the user types.
   useLayoutEffect(() => {
-    if (Content !== undefined && element.current?.open === false) element.current.showModal();
+    if (Content === undefined) return;
+    if (element.current?.open === false) element.current.showModal();
+    // The browser does so when a dialog opens, and not when one takes the place of another.
+    else element.current?.querySelector<HTMLElement>("[autofocus]")?.focus();
   }, [Content]);
   if (Content === undefined) return null;
   return (

@@ -58,7 +58,7 @@ export function Files() {
       <summary>
         Files of project <strong>{project.value}</strong>
         <span class="quiet">
-          {" "}· {files.length === 0 ? "none" : files.length}; a scenario names them as{" "}
+          · {files.length === 0 ? "none" : files.length}; a scenario names them as{" "}
           <code>file: data.bin</code> or <code>program: ./my.ts</code>
         </span>
       </summary>
