@@ -23,9 +23,9 @@ import {
 } from "./prepare.ts";
 import { writeProcesses } from "./process_table.ts";
 import {
-  disown,
   beforeRun,
   createRunDirectory,
+  disown,
   readEnd,
   readSupervisorOf,
   writeRunFile,

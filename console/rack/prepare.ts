@@ -310,9 +310,7 @@ async function findInputs(
       }
       if (typeof file !== "string") continue;
       const role = `Input of ${run} on ${node.name}`;
-      const found = file === given
-        ? await findGiven(file, role)
-        : admitFile(file, reach, role);
+      const found = file === given ? await findGiven(file, role) : admitFile(file, reach, role);
       const base = file.split("/").at(-1)!;
       if (run === "put" && options["name"] === undefined && !isObjectName(base)) {
         const named = `${JSON.stringify(base)} cannot name an object`;

@@ -75,7 +75,10 @@ export function createApp({ onError, ...console }: AppOptions): App {
   );
   app.route(API, api);
   // Behind the routes' doors as all of the API is.
-  app.get(`${API}/openapi.json`, (c) => c.json(completed(api.getOpenAPI31Document(documentHead(console.version, API)))));
+  app.get(
+    `${API}/openapi.json`,
+    (c) => c.json(completed(api.getOpenAPI31Document(documentHead(console.version, API)))),
+  );
   app.get("*", (c) => {
     const { path } = c.req, encodings = c.req.header("accept-encoding");
     const file = pageResponse(console.page, { path, encodings });

@@ -57,7 +57,9 @@ export class TestConsole {
   readonly projects: Projects;
   readonly app: App;
 
-  constructor({ isReal = false, fixed, origins, page, projects, allowRead = [] }: TestConsoleOptions = {}) {
+  constructor(
+    { isReal = false, fixed, origins, page, projects, allowRead = [] }: TestConsoleOptions = {},
+  ) {
     const wallMs = isReal ? () => performance.now() : () => this.nowMs;
     this.keys = new Keys({ wallMs, ...(fixed !== undefined && { fixed }) });
     this.watchers = new Watchers({ wallMs, idleMs: 1_000 });

@@ -3,7 +3,7 @@
  * alone may enter, so that whoever reaches it may do all that the owner may. The folder `consoles` of
  * the cache has a file for each console, which says where its socket is.
  */
-import { jsonIfThere, ifThere, writeWhole } from "../base/files.ts";
+import { ifThere, jsonIfThere, writeWhole } from "../base/files.ts";
 import { cacheFolder } from "../base/paths.ts";
 import { isAlive } from "../base/process_stat.ts";
 import { refusal } from "../../fabric/rack/plan/problem.ts";
@@ -90,10 +90,14 @@ function running(): Running[] {
   const folder = runningFolder();
   return [...ifThere(() => [...Deno.readDirSync(folder)]) ?? []].flatMap(({ name }) => {
     const path = `${folder}/${name}`;
-    const found = jsonIfThere<Running>(path, ({ pid, socket }) =>
-      typeof pid === "number" && typeof socket === "string");
+    const found = jsonIfThere<Running>(
+      path,
+      ({ pid, socket }) => typeof pid === "number" && typeof socket === "string",
+    );
     if (found === undefined) return [];
-    if (isAlive(found.pid) && ifThere(() => Deno.statSync(found.socket)) !== undefined) return [found];
+    if (isAlive(found.pid) && ifThere(() => Deno.statSync(found.socket)) !== undefined) {
+      return [found];
+    }
     // Of one that was killed.
     ifThere(() => Deno.removeSync(path));
     return [];

@@ -27,7 +27,9 @@ export function documentHead(version: string, server: string) {
 }
 
 /** The document with its security scheme, the header of changes, and a name for each operation. */
-export function completed<Document extends { readonly paths?: object; readonly components?: object }>(
+export function completed<
+  Document extends { readonly paths?: object; readonly components?: object },
+>(
   document: Document,
 ) {
   const { paths = {}, components = {} } = document;

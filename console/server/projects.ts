@@ -60,8 +60,9 @@ export class Projects {
     if (isNew && this.#names().length >= PROJECT_LIMITS.projects) {
       throw full(`There are ${PROJECT_LIMITS.projects} projects, the most: delete one`);
     }
-    const target = this.#file(project, name), others = this.files(project)
-      .filter((file) => file.name !== name);
+    const target = this.#file(project, name),
+      others = this.files(project)
+        .filter((file) => file.name !== name);
     if (others.length >= PROJECT_LIMITS.files) {
       throw full(`${project} has ${PROJECT_LIMITS.files} files, the most: delete one`);
     }
@@ -91,10 +92,11 @@ export class Projects {
     this.#forgetEmpty(project);
   }
 
+  /** Those that have a file: a scenario that names one makes its folder. */
   #names(): string[] {
     return [...ifThere(() => [...Deno.readDirSync(this.#root)]) ?? []]
       .filter(({ name, isDirectory }) => isDirectory && PROJECT_NAME.test(name))
-      .map(({ name }) => name).sort();
+      .map(({ name }) => name).filter((name) => this.files(name).length > 0).sort();
   }
 
   #folder(project: string): string {

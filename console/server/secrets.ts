@@ -14,7 +14,9 @@ const DEPTH_MAX = 4;
 
 /** Of the racks that are up, and of a run that may have ended. */
 export async function secretsOf(run: string): Promise<readonly string[]> {
-  const rows = (await listRuns()).filter(({ id, up, isForeign }) => !isForeign && (up || id === run));
+  const rows = (await listRuns()).filter(({ id, up, isForeign }) =>
+    !isForeign && (up || id === run)
+  );
   const words = rows.flatMap(({ path }) => [...secretsIn(path, DEPTH_MAX)]);
   // The longest first: one may begin another.
   return [...new Set(words)].sort((x, y) => y.length - x.length);
@@ -45,17 +47,17 @@ export function hidingSecrets(
   const longest = Math.max(0, ...words.map(({ length }) => length));
   let held = new Uint8Array();
   return new TransformStream({
-      transform(chunk, controller) {
-        const all = new Uint8Array(held.length + chunk.length);
-        all.set(held);
-        all.set(chunk, held.length);
-        for (const word of words) hide(all, word);
-        const out = Math.max(0, all.length - Math.max(0, longest - 1));
-        controller.enqueue(all.subarray(0, out));
-        held = all.slice(out);
-      },
-      flush: (controller) => controller.enqueue(held),
-    });
+    transform(chunk, controller) {
+      const all = new Uint8Array(held.length + chunk.length);
+      all.set(held);
+      all.set(chunk, held.length);
+      for (const word of words) hide(all, word);
+      const out = Math.max(0, all.length - Math.max(0, longest - 1));
+      controller.enqueue(all.subarray(0, out));
+      held = all.slice(out);
+    },
+    flush: (controller) => controller.enqueue(held),
+  });
 }
 
 const STAR = 0x2a;

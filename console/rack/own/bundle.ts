@@ -104,11 +104,16 @@ function refuseOutside(file: string, { path, reach }: Importer): void {
 }
 
 function refuseMistaken({ text, location }: BundleError, importer: Importer): void {
-  if (location !== null && !isEntry(location.file)) refuseOutside(absolute(location.file), importer);
-  const wanted = /^(?:Could not resolve|No loader is configured for .* files:|Cannot read file) "?([^"]+)"?/
-    .exec(text)?.[1];
+  if (location !== null && !isEntry(location.file)) {
+    refuseOutside(absolute(location.file), importer);
+  }
+  const wanted =
+    /^(?:Could not resolve|No loader is configured for .* files:|Cannot read file) "?([^"]+)"?/
+      .exec(text)?.[1];
   if (wanted === undefined || !/^[./]/.test(wanted)) return;
-  const from = location === null || isEntry(location.file) ? importer.path : absolute(location.file);
+  const from = location === null || isEntry(location.file)
+    ? importer.path
+    : absolute(location.file);
   refuseOutside(resolve(from, "..", wanted), importer);
 }
 

@@ -116,7 +116,9 @@ export function rateGuard({ wallMs }: Pick<Console, "wallMs">): MiddlewareHandle
       ...(isChange ? [changes.take(who)] : []),
     ];
     const waitMs = Math.max(...taken);
-    if (waitMs > 0) throw new ApiFailure("too-many", "Too many requests: wait a little", { waitMs });
+    if (waitMs > 0) {
+      throw new ApiFailure("too-many", "Too many requests: wait a little", { waitMs });
+    }
     await next();
   });
 }

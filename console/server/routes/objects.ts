@@ -15,7 +15,6 @@ import { answers, bytesAnswer, bytesContent, newRoutes, onRack, runParams } from
 const hostParams = runParams.extend({ host: name });
 const objectParams = hostParams.extend({ object: z.string().min(1).max(400) });
 
-
 const list = createRoute({
   method: "post",
   path: "/racks/{run}/objects/{host}/list",

@@ -237,9 +237,7 @@ export function runRoutes({ jobs, replays }: Console) {
       c.set("detail", { path: found.path });
       const secrets = await secretsOf(id);
       const { readable: whole } = await Deno.open(`${path}/${found.path}`);
-      const readable = secrets.length === 0
-        ? whole
-        : whole.pipeThrough(hidingSecrets(secrets));
+      const readable = secrets.length === 0 ? whole : whole.pipeThrough(hidingSecrets(secrets));
       const file = `${id}-${found.path.replaceAll(/[^\w.-]/g, "_")}`;
       // A run's file is never shown in place: it is no page of ours.
       return c.body(readable, 200, {

@@ -81,8 +81,11 @@ export function scenarioRoutes(console: Console) {
       const { plan, partitions } = runFile;
       const found = scenarioOfRun({ run: id, directory, plan, partitions });
       const by = c.get("caller");
-      const problems = await readGiven(found, console, (file) =>
-        console.audit.addRead(by, { file, detail: { scenarioOf: id } }))
+      const problems = await readGiven(
+        found,
+        console,
+        (file) => console.audit.addRead(by, { file, detail: { scenarioOf: id } }),
+      )
         .then((source) => validateScenario(source, { signal }))
         .then(() => [], problemsOf);
       return c.json({ ...found, notes: [...found.notes], name: plan.scenario, problems }, 200);

@@ -12,7 +12,8 @@ import { type CheckedTypes, type CheckOptions, checkTypes, ownFilesOf } from "./
  */
 export async function checkScenarioTypes(
   scenario: ScenarioSource | string,
-  { more = [], ...options }: Omit<CheckOptions, "reach"> & { readonly more?: readonly string[] } = {},
+  { more = [], ...options }: Omit<CheckOptions, "reach"> & { readonly more?: readonly string[] } =
+    {},
 ): Promise<CheckedTypes | undefined> {
   const reach = typeof scenario === "string" ? reachOfProgram(scenario) : scenario;
   const programs = typeof scenario === "string"
