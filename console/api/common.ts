@@ -126,14 +126,17 @@ const ERROR_KINDS = [
   "internal",
 ] as const;
 
+/** RFC 9457, with members of our own. */
 export const apiError = z.object({
-  error: z.object({
-    kind: z.enum(ERROR_KINDS),
-    message: z.string(),
-    problems: z.array(problem).describe("of refused input; else empty"),
-    exitCode: z.number().int().describe("with which the command `rack` would end"),
-  }),
-}).meta({ id: "Error" });
+  type: z.string().describe("a URI: `urn:rackmesh:` and the kind"),
+  title: z.string().describe("of the kind, for people"),
+  status: z.number().int().describe("as the answer's"),
+  detail: z.string().describe("what was found, and what was expected"),
+  kind: z.enum(ERROR_KINDS),
+  problems: z.array(problem).describe("of refused input; else empty"),
+  exitCode: z.number().int().describe("with which the command `rack` would end"),
+}).meta({ id: "ProblemDetails" });
 export type ApiError = z.infer<typeof apiError>;
+export const PROBLEM_TYPE = "application/problem+json";
 
 export const done = z.object({ done: z.literal(true) }).meta({ id: "Done" });

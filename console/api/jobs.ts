@@ -13,6 +13,7 @@ import {
   QPS_MAX,
 } from "../../nodes/host/programs/perftest/terms.ts";
 import { parseVary } from "../sweep/vary.ts";
+import { inProject } from "./scenarios.ts";
 import { name, orderFields, orNull, rule, seed, time } from "./common.ts";
 import {
   CHAOS_OPTIONS,
@@ -30,7 +31,7 @@ export const scenarioSource = z.union([
   z.strictObject({ shipped: name }),
   z.strictObject({
     text: z.string().max(4 << 20),
-    like: name.optional().describe("a shipped scenario: paths in the text begin where its own do"),
+    ...inProject,
   }),
 ]).meta({ id: "ScenarioSource" });
 export type ScenarioSource = z.infer<typeof scenarioSource>;

@@ -1,5 +1,7 @@
 import { z } from "zod";
-import { problem, seed } from "./common.ts";
+import { DEFAULT_PROJECT } from "./project_terms.ts";
+import { projectName } from "./projects.ts";
+import { name, problem, seed } from "./common.ts";
 
 export const shipped = z.object({
   name: z.string(),
@@ -12,10 +14,16 @@ export const scenarioText = z.object({ name: z.string(), text: z.string() }).met
   id: "ScenarioText",
 });
 
+/** Where the paths of a scenario's text begin. */
+export const inProject = {
+  like: name.optional().describe("a shipped scenario: paths in the text begin where its own do"),
+  project: projectName.optional()
+    .describe(`whose uploaded files it reads; default: ${DEFAULT_PROJECT}`),
+};
+
 export const validateOrder = z.strictObject({
   text: z.string().max(4 << 20),
-  like: z.string().max(200).optional()
-    .describe("a shipped scenario: paths in the text begin where its own do"),
+  ...inProject,
 }).meta({ id: "ValidateOrder" });
 
 export const valid = z.object({

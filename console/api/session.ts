@@ -41,12 +41,16 @@ const auditEntry = z.object({
   at: z.string().describe("wall time, ISO 8601"),
   session: z.string().describe("empty where nobody was signed in"),
   role: orNull(role),
-  action: z.string().describe("method and route, as `POST /api/v1/racks/{run}/power`"),
-  target: z.string().describe("the path as it was asked for"),
+  action: z.string().describe(
+    "method and route, as `POST /api/v1/racks/{run}/power`; `read`: a scenario has read a file",
+  ),
+  target: z.string().describe("the path as it was asked for; the file that was read"),
   detail: z.unknown().describe(
     "the request's body as far as it was read; keys and contents left out",
   ),
   status: z.number().int(),
+  refusedBefore: z.number().int().optional()
+    .describe("so many requests without a key before this one, which have no entries"),
   result: z.string().describe("`done`, or the message of the refusal"),
 }).meta({ id: "AuditEntry" });
 export type AuditEntry = z.infer<typeof auditEntry>;

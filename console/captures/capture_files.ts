@@ -1,8 +1,10 @@
+import { resolve } from "node:path";
 import type { ObservationScope } from "../../fabric/capture/observation.ts";
 import { refusal } from "../../fabric/rack/plan/problem.ts";
 import type { CaptureFiles } from "../../fabric/rack/assembly/run_file.ts";
 import type { CaptureSection } from "../../fabric/rack/scenario/schema.ts";
 import { ifThere, isThere } from "../base/files.ts";
+import { admitTarget, type Reach } from "../scenarios/read_door.ts";
 
 export function recordingsIn(directory: string): string {
   return `${directory}/observed`;
@@ -16,28 +18,25 @@ export function scopeFor({ pcap, perfetto }: CaptureFiles): ObservationScope | u
 /**
  * From the command line (relative to the current directory), else from the scenario (relative to
  * its folder, or `true` for the run's directory).
+ * @throws Refusal where a scenario names a place outside of what it may read, so write.
  */
-export function captureFiles({ flags, scenario, base, directory }: {
+export function captureFiles({ flags, scenario, reach, directory }: {
   readonly flags: { readonly pcap?: string | true; readonly perfetto?: string | true };
   readonly scenario: CaptureSection;
-  readonly base: string;
+  readonly reach: Reach;
   readonly directory: string;
 }): CaptureFiles {
   const place = (given: string | true | undefined, named: string | true | undefined, own: string) =>
     given === true
       ? `${directory}/${own}`
       : given !== undefined
-      ? absolute(given, Deno.cwd())
+      ? resolve(given)
       : named === true
       ? `${directory}/${own}`
-      : named && absolute(named, base);
+      : named && admitTarget(named, reach, "A capture");
   const pcap = place(flags.pcap, scenario.pcap, "captures");
   const perfetto = place(flags.perfetto, scenario.perfetto, "captures/perfetto.json");
   return { ...(pcap && { pcap }), ...(perfetto && { perfetto }) };
-}
-
-function absolute(path: string, base: string): string {
-  return path.startsWith("/") ? path : `${base}/${path.replace(/^(?:\.\/)+/, "")}`;
 }
 
 /**

@@ -4,6 +4,7 @@ import type { VariantChoices } from "../../fabric/rack/scenario/variants.ts";
 import { rngFor } from "../../fabric/base/rng.ts";
 import { refusal } from "../../fabric/rack/plan/problem.ts";
 import { optionWords, quoted } from "../base/command_line.ts";
+import { allowedBeside } from "../scenarios/read_door.ts";
 import { workersFor } from "../base/workers.ts";
 import type { NativeDoor } from "../rack/native/native.ts";
 import { lacksInput, type Prepared } from "../rack/prepare.ts";
@@ -122,15 +123,18 @@ export async function startCampaign(
   options: CampaignOptions,
 ): Promise<CampaignReport> {
   const path = await Deno.realPath(source.path).catch(() => source.path);
-  const scenario: ScenarioSource = { ...source, path };
-  const { name, programs } = scenario.scenario;
+  const { name, programs } = source.scenario;
   const { save } = options;
   if (save !== undefined) await Deno.mkdir(save, { recursive: true });
   const files = save === undefined ? undefined : await Deno.realPath(save);
   const { id: run, path: directory } = await createRunDirectory(`chaos-${name}`);
   const { seed, from, packing } = options;
   const isOpen = programs.some((program) => lacksInput(program, options.fixed.input));
-  const input = await inputIn(files ?? directory, isOpen ? defaultInput() : options.fixed.input);
+  // Rounds put files of their own.
+  const allowRead = [...source.allowRead, files ?? directory];
+  const scenario: ScenarioSource = { ...source, path, allowRead };
+  const given = isOpen ? defaultInput() : options.fixed.input;
+  const input = await inputIn(files ?? directory, given, { isSaved: files !== undefined });
   const fixed = { ...options.fixed, ...(input !== undefined && { input }) };
   options.onStart?.({ id: run, seed });
   const manner = mannerOf(options);
@@ -208,9 +212,17 @@ function defaultInput(): Uint8Array {
 async function inputIn(
   directory: string,
   input: string | Uint8Array | undefined,
+  { isSaved }: { readonly isSaved: boolean },
 ): Promise<string | undefined> {
   if (input === undefined) return undefined;
-  if (typeof input === "string") return await Deno.realPath(input).catch(() => input);
+  if (typeof input === "string") {
+    const real = await Deno.realPath(input).catch(() => undefined);
+    if (real === undefined || !isSaved) return real ?? input;
+    // Beside the scenarios that read it, under its name, which is the object's.
+    const copy = `${await Deno.realPath(directory)}/${real.replace(/.*\//, "")}`;
+    if (copy !== real) await Deno.copyFile(real, copy);
+    return copy;
+  }
   const path = `${directory}/input.bin`;
   await Deno.writeFile(path, input, { mode: 0o600 });
   return path;
@@ -334,7 +346,7 @@ async function reportOn(
     what,
     outcome,
     ...result,
-    command: await replayCommand(campaign.scenario.path, draft, directory),
+    command: await replayCommand(campaign.scenario, draft, directory),
     directory: keeps ? directory : null,
     ...saved,
   };
@@ -376,14 +388,20 @@ async function forgetHeld(rounds: RoundReport[], keepLatest: number): Promise<vo
 }
 
 async function replayCommand(
-  scenario: string,
+  scenario: ScenarioSource,
   { choices, seed }: RoundDraft,
   directory: string,
 ): Promise<string> {
   const faults = `${directory}/faults.jsonl`;
   const isRecorded = await Deno.stat(faults).then(() => true, () => false);
-  const words = optionWords({ ...choices, seed, pack: "all", ...(isRecorded && { faults }) });
-  return `rack run ${[quoted(scenario), ...words].join(" ")}`;
+  const words = optionWords({
+    ...choices,
+    seed,
+    pack: "all",
+    "allow-read": allowedBeside(scenario),
+    ...(isRecorded && { faults }),
+  });
+  return `rack run ${[quoted(scenario.path), ...words].join(" ")}`;
 }
 
 function reportOf(

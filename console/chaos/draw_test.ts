@@ -3,7 +3,11 @@ import { describe, it } from "@std/testing/bdd";
 import { sourceOf } from "../scenarios/scenario_source.ts";
 import { type DrawOptions, drawRound, type Field } from "./draw.ts";
 
-const scenario = sourceOf("name: s\nhosts: { a: {}, b: {} }\n", { path: "s.yaml", base: "." });
+const scenario = sourceOf("name: s\nhosts: { a: {}, b: {} }\n", {
+  path: "s.yaml",
+  base: ".",
+  allowRead: [],
+});
 
 /** All that is drawn of an option in many rounds, each once. */
 function drawn(of: "size" | "depth", field: Partial<Field>, fixed: DrawOptions["fixed"] = {}) {

@@ -6,6 +6,7 @@ import { listOf, refusal } from "../../fabric/rack/plan/problem.ts";
 import { madeUpBytes } from "../../nodes/host/programs/common/made_up.ts";
 import { EXPLORE_OPTIONS } from "../api/options.ts";
 import { optionWords, quoted } from "../base/command_line.ts";
+import { allowedBeside } from "../scenarios/read_door.ts";
 import { fileName } from "../captures/capture_files.ts";
 import { lacksInput, prepare, type Prepared, type PrepareOptions } from "../rack/prepare.ts";
 import { stoppable } from "../rack/own/confined.ts";
@@ -118,7 +119,11 @@ async function exploreIn(
     const verdict = ofAllInstants(found, options.explore);
     const left = verdict.counterexample && await leave(verdict.counterexample, {
       directory: await directory(),
-      words: [quoted(path), ...choiceWords(choices, one)],
+      words: [
+        quoted(path),
+        ...choiceWords(choices, one),
+        ...optionWords({ "allow-read": allowedBeside(source) }),
+      ],
       label: one.label,
       options: options.explore,
     });

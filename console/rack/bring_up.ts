@@ -27,6 +27,7 @@ import { writeProcesses } from "./process_table.ts";
 import {
   beforeRun,
   createRunDirectory,
+  disown,
   readEnd,
   readSupervisorOf,
   writeRunFile,
@@ -52,8 +53,8 @@ export async function bringUp(
   if (options.elsewhere !== undefined) elsewhereIn(prepared, options.elsewhere);
   const { psPerSecond = 0 } = options;
   const created = await createRunDirectory(prepared.variant.name), { id, path } = created;
-  const { base, variant } = prepared;
-  const files = captureFiles({ flags: options, scenario: variant.capture, base, directory: path });
+  const { reach, variant } = prepared;
+  const files = captureFiles({ flags: options, scenario: variant.capture, reach, directory: path });
   const [kept] = await beforeRun(created, async () => {
     await makeRoomFor(files);
     return await keepInputs([prepared], path);
@@ -150,6 +151,7 @@ export async function startRack(runFile: RunFile, options: StartOptions): Promis
         });
         signal?.throwIfAborted();
         child.unref();
+        disown(directory);
         return rack;
       }
       await sleep(LOOK_AGAIN_MS);

@@ -1,3 +1,4 @@
+import { resolve } from "node:path";
 import {
   makePlan,
   type Packing,
@@ -30,12 +31,14 @@ import { DIRECTORY_BYTES } from "../../nodes/host/programs/common/scm_directory.
 import {
   oneOf,
   optionRefusal,
-  type Refusal,
+  Refusal,
   refusal,
   showFound,
 } from "../../fabric/rack/plan/problem.ts";
+import { ifThere } from "../base/files.ts";
 import { RackError } from "../base/rack_error.ts";
 import { type NativeDoor, withBinaries } from "./native/native.ts";
+import { admitFile, type Reach, refuseSecret } from "../scenarios/read_door.ts";
 import type { ScenarioSource } from "../scenarios/scenario_source.ts";
 import { isOwnProgram } from "../../fabric/rack/scenario/parse_scenario.ts";
 
@@ -44,7 +47,8 @@ export interface Prepared {
   readonly variant: ScenarioVariant;
   readonly plan: RackPlan;
   readonly partitions: readonly PartitionPlan[];
-  readonly base: string;
+  /** Of the scenario. */
+  readonly reach: Reach;
   /** Host → name in the scenario → absolute path. */
   readonly inputs: Readonly<Record<string, Readonly<Record<string, string>>>>;
   /** Name in the scenario → module text of an own program or protocol (`own/bundle.ts`). */
@@ -83,12 +87,13 @@ export interface PrepareOptions extends VariantChoices {
  * @throws Refusal for a missing file; the signal's reason.
  */
 export async function prepare(
-  { path, base, scenario: read }: ScenarioSource,
+  source: ScenarioSource,
   options: PrepareOptions,
 ): Promise<Prepared[]> {
+  const { path, base, allowRead, scenario: read } = source;
   if (options.isTyped) refuseUnused(read, { path, options });
   const { programs, native } = await withBinaries(options.programs ?? read.programs, {
-    base,
+    reach: source,
     door: options.native,
   });
   const scenario = {
@@ -110,11 +115,11 @@ export async function prepare(
       variant,
       plan,
       partitions: partitionsOf(plan, options.packing),
-      base,
-      inputs: await findInputs(plan, { base, given: options.input }),
+      reach: { base, allowRead },
+      inputs: await findInputs(plan, source, options.input),
       ...(native && { native }),
       ...await findPrograms(variant, {
-        base,
+        reach: source,
         bundled,
         stops: options.stops,
         signal: options.signal,
@@ -283,9 +288,11 @@ export function runFileOf(
   };
 }
 
+/** @param given by the command line, which may name any file. */
 async function findInputs(
   plan: RackPlan,
-  from: { base: string; given: string | undefined },
+  reach: Reach,
+  given: string | undefined,
 ): Promise<Record<string, Record<string, string>>> {
   const inputs: Record<string, Record<string, string>> = {};
   for (const node of plan.nodes) {
@@ -302,12 +309,8 @@ async function findInputs(
         }));
       }
       if (typeof file !== "string") continue;
-      const path = file === from.given
-        ? file
-        : file.startsWith("/")
-        ? file
-        : `${from.base}/${file}`;
-      const found = await findFile(path, `Input of ${run} on ${node.name}`);
+      const role = `Input of ${run} on ${node.name}`;
+      const found = file === given ? await findGiven(file, role) : admitFile(file, reach, role);
       const base = file.split("/").at(-1)!;
       if (run === "put" && options["name"] === undefined && !isObjectName(base)) {
         const named = `${JSON.stringify(base)} cannot name an object`;
@@ -332,21 +335,21 @@ async function checkRoom(plan: RackPlan, put: { path: string; to: string }): Pro
   throw refusal("", { found: `${put.path} has ${size} B`, expected });
 }
 
-interface FindOptions extends BundleOptions {
+interface FindOptions extends Omit<BundleOptions, "reach"> {
   readonly signal?: AbortSignal | undefined;
 }
 
 async function findPrograms(
   variant: ScenarioVariant,
-  { base, bundled, ...options }: FindOptions & {
-    readonly base: string;
+  { reach, bundled, ...options }: FindOptions & {
+    readonly reach: Reach;
     readonly bundled: Map<string, Promise<OwnText>>;
   },
 ): Promise<Pick<Prepared, "programs" | "hooked">> {
   const programs: Record<string, string> = {};
   const hooked = new Set<string>();
   const load = (file: string) => {
-    if (!bundled.has(file)) bundled.set(file, findProgram(file, base, options));
+    if (!bundled.has(file)) bundled.set(file, findProgram(file, reach, options));
     return bundled.get(file)!;
   };
   const rules = variant.shared.flatMap(({ judge }) => judge?.rule ?? []);
@@ -379,30 +382,37 @@ interface OwnText extends Omit<Probed, "why"> {
 
 /**
  * The module text of a user's program, which has been loaded once.
- * @param base the scenario's folder, where relative paths begin.
  * @throws Refusal; the signal's reason.
  */
 export async function findProgram(
   run: string,
-  base: string,
+  reach: Reach,
   { signal, ...options }: FindOptions = {},
 ): Promise<OwnText> {
-  const path = await findProgramFile(run, base);
-  const text = await bundleProgram(path, options);
+  const path = findProgramFile(run, reach);
+  const text = await bundleProgram(path, { ...options, reach });
   const { isHooked, isProtocol } = await probeProgram(text, { path, signal });
   return { text, isHooked, isProtocol };
 }
 
-/** @throws Refusal where there is no such file. */
-export async function findProgramFile(run: string, base: string): Promise<string> {
-  return await findFile(run.startsWith("/") ? run : `${base}/${run}`, `Program ${run}`);
+/** Of a program that the command line names, wherever it is: its own folder is its reach. */
+export function reachOfProgram(file: string): Reach {
+  const real = ifThere(() => Deno.realPathSync(file)) ?? resolve(file);
+  return { base: Deno.cwd(), allowRead: [real.replace(/\/[^/]*$/, "") || "/"] };
 }
 
-async function findFile(path: string, role: string): Promise<string> {
+/** @throws Refusal where there is no such file, or the scenario may not read it. */
+export function findProgramFile(run: string, reach: Reach): string {
+  return admitFile(run, reach, `Program ${run}`);
+}
+
+async function findGiven(path: string, role: string): Promise<string> {
   try {
     const real = await Deno.realPath(path);
+    refuseSecret(real, role);
     if ((await Deno.stat(real)).isFile) return real;
   } catch (cause) {
+    if (cause instanceof Refusal) throw cause;
     const expected = "a file that can be read";
     throw refusal("", { found: `${role}: cannot find ${path}`, expected, cause });
   }

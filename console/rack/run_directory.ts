@@ -379,6 +379,15 @@ export function readUncollected(path: string): string | undefined {
   return textIfThere(`${path}/${UNCOLLECTED}`);
 }
 
+/**
+ * The run is its rack's from now on: when that is down it has ended, though the process that brought it
+ * up may go on, as a console does.
+ */
+export function disown(path: string): void {
+  const owner: OwnerFile = { pid: Deno.pid, startTicks: null };
+  writeWhole(`${path}/owner.json`, JSON.stringify(owner));
+}
+
 function isOwned(path: string): boolean {
   const owner = jsonIfThere<OwnerFile>(
     `${path}/owner.json`,

@@ -241,13 +241,13 @@ export async function runVariants<Result>(
   given: readonly Prepared[],
   options: RunVariantsOptions<Result>,
 ) {
-  const { variant: { name, seed, capture }, base } = given[0]!;
+  const { variant: { name, seed, capture }, reach } = given[0]!;
   const { packing } = options;
   const created = options.directory === undefined
     ? await createRunDirectory(name)
     : await runDirectoryAt(options.directory);
   const { id, path, removed } = created;
-  const files = captureFiles({ flags: options, scenario: capture, base, directory: path });
+  const files = captureFiles({ flags: options, scenario: capture, reach, directory: path });
   const prepared = await beforeRun(created, async () => {
     await makeRoomFor(files);
     return await keepInputs(given, path);

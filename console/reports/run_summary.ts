@@ -2,6 +2,7 @@ import type { RunReport } from "./method_report.ts";
 import { DamagedFileError, ifThere, isThere, jsonIfThere } from "../base/files.ts";
 import { oneOf, refusal } from "../../fabric/rack/plan/problem.ts";
 import { readRunFile } from "../rack/run_directory.ts";
+import { SECRET_FILE } from "../scenarios/read_door.ts";
 
 export interface RunSummary {
   readonly scenario: string | null;
@@ -107,8 +108,6 @@ export type RunFileKind =
   | "memory"
   | "other";
 
-/** They hold the credentials of a rack's broker. */
-const SECRET = /(^|\/)(supervisor\.json|nats-server\.conf)$/;
 const KINDS: readonly (readonly [RegExp, RunFileKind])[] = [
   [/(^|\/)report\.json$/, "report"],
   [/\.pcapng$/, "capture"],
@@ -136,7 +135,7 @@ function collect(
     if (isDirectory && depth < DEPTH_MAX) {
       collect(`${root}/${name}`, { prefix: `${path}/`, depth: depth + 1, rows });
     }
-    if (!isFile || SECRET.test(path)) continue;
+    if (!isFile || SECRET_FILE.test(path)) continue;
     const bytes = ifThere(() => Deno.statSync(`${root}/${name}`))?.size;
     if (bytes === undefined) continue;
     rows.push({ path, bytes, kind: KINDS.find(([pattern]) => pattern.test(path))?.[1] ?? "other" });

@@ -31,8 +31,8 @@ export function keepScenario(
     readonly variant: ChosenVariant;
   },
 ): void {
-  const { text, base } = scenario;
-  writeWhole(`${directory}/${FILE}`, chosenText(text, { ...choices, base, variant }));
+  const { text, base, allowRead } = scenario;
+  writeWhole(`${directory}/${FILE}`, chosenText(text, { ...choices, base, allowRead, variant }));
 }
 
 /** For a run that repeats another. */

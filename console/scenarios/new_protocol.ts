@@ -26,6 +26,8 @@ const TEMPLATES = {
   program: "scripts/scenarios/my_protocol",
   coherence: "scripts/scenarios/my_coherence",
 } as const;
+/** The program that the scenario of new rows runs. */
+const ACCESSES = "coherent_access.ts";
 /** A program, or rows of the coherent cards' protocol. */
 export type NewKind = keyof typeof TEMPLATES;
 
@@ -116,12 +118,12 @@ async function filesOf(stem: string): Promise<Record<string, string>> {
 }
 
 async function coherenceFiles(stem: string): Promise<Record<string, string>> {
-  const program = fromFileUrl(projectFile("scripts/scenarios/coherent_access.ts"));
   return {
     [`${stem}.ts`]: await shippedCoherence(".ts", stem),
     [`${stem}.yaml`]: (await shippedCoherence(".yaml", stem))
-      .replace(/^# yaml-language-server.*$/m, `${SCHEMA_COMMENT}${SCHEMA_FILE}`)
-      .replace("./coherent_access.ts", program),
+      .replace(/^# yaml-language-server.*$/m, `${SCHEMA_COMMENT}${SCHEMA_FILE}`),
+    // A scenario reads only below its own folder.
+    [ACCESSES]: await Deno.readTextFile(projectFile(`scripts/scenarios/${ACCESSES}`)),
     "deno.json": json(await editorConfig()),
     ".vscode/settings.json": json({ "deno.enable": true }),
     ".vscode/extensions.json": json({ recommendations: ["denoland.vscode-deno"] }),

@@ -1,3 +1,4 @@
+import { resolve } from "node:path";
 import { CORE_SCHEMA, dump } from "js-yaml";
 import { formatExact, NEVER, parseTime, type Time } from "../../fabric/base/time.ts";
 import { targetName } from "../../fabric/rack/plan/cable_names.ts";
@@ -23,13 +24,13 @@ import {
 import { makePlan } from "../../fabric/rack/assembly/topology.ts";
 import { Refusal } from "../../fabric/rack/plan/problem.ts";
 import type { ReplayedFaults } from "../rack/fault_lines.ts";
+import { pathOf, type Reach } from "./read_door.ts";
 
 type Mapping = Record<string, unknown>;
 
 export type ChosenVariant = Pick<ScenarioVariant, "method" | "ddio" | "seed">;
 
-export interface RunTextOptions extends VariantChoices {
-  readonly base: string;
+export interface RunTextOptions extends VariantChoices, Reach {
   readonly variant: ChosenVariant;
   /** As in `PrepareOptions`: it is asked before the choices are made. */
   readonly change?: (program: ProgramScenario) => ProgramScenario | undefined;
@@ -37,7 +38,7 @@ export interface RunTextOptions extends VariantChoices {
 
 /** The scenario of `text` with these choices made, its paths absolute. The text is valid. */
 export function chosenText(text: string, options: RunTextOptions): string {
-  const { base, variant, change } = options;
+  const { variant, change } = options;
   const { capture: _, ...data } = readYaml(text, "").source.data as Mapping;
   const listed = listIn(data, "programs").flatMap((item) => changedProgram(item, change));
   const isVaried = listed.some(variesMethod);
@@ -47,7 +48,7 @@ export function chosenText(text: string, options: RunTextOptions): string {
     return withChoices(item, { ...options, method: isIts ? method ?? undefined : undefined });
   });
   const ddio = options.ddio ?? (variesDdio(data) ? variant.ddio : undefined);
-  const chosen = withAbsolutePaths({ ...data, seed: variant.seed, programs }, base);
+  const chosen = withAbsolutePaths({ ...data, seed: variant.seed, programs }, options);
   if (ddio) Object.assign(chosen, withDdio(chosen, ddio));
   if (method || ddio) delete chosen["expect"];
   return dumped(chosen);
@@ -90,29 +91,28 @@ function withChoices(item: Mapping, choices: Parameters<typeof takenBy>[1]): Map
   const taken = takenBy(programOf(item), choices);
   const made: Mapping = { ...item, ...taken };
   // A path of a command line begins in the current folder, not in the scenario's.
-  if ("file" in taken) made["file"] = absolute(taken["file"], Deno.cwd());
+  if ("file" in taken) made["file"] = resolve(String(taken["file"]));
   return made;
 }
 
-/** @param base the folder in which the paths begin. */
-export function withAbsolutePaths(data: Mapping, base: string): Mapping {
+export function withAbsolutePaths(data: Mapping, reach: Reach): Mapping {
   const { programs, shared, coherence } = data;
-  const each = (items: readonly unknown[], change: (item: Mapping, base: string) => Mapping) =>
-    items.map((item) => isMapping(item) ? change(item, base) : item);
+  const each = (items: readonly unknown[], change: (item: Mapping, reach: Reach) => Mapping) =>
+    items.map((item) => isMapping(item) ? change(item, reach) : item);
   return {
     ...data,
-    ...(typeof coherence === "string" && { coherence: absolute(coherence, base) }),
+    ...(typeof coherence === "string" && { coherence: absolute(coherence, reach) }),
     ...(Array.isArray(shared) && { shared: each(shared, withRulePath) }),
     ...(Array.isArray(programs) && { programs: each(programs, withProgramPaths) }),
   };
 }
 
-function withProgramPaths(item: Mapping, base: string): Mapping {
+function withProgramPaths(item: Mapping, reach: Reach): Mapping {
   if (isNative(item) && Array.isArray(item["native"])) {
     const commands = Object.entries(item).flatMap(([key, value]) => {
       if ((key !== "native" && key !== "recover") || !Array.isArray(value)) return [];
       const [run, ...words] = value;
-      return [[key, String(run).includes("/") ? [absolute(run, base), ...words] : value]];
+      return [[key, String(run).includes("/") ? [absolute(run, reach), ...words] : value]];
     });
     return { ...item, ...Object.fromEntries(commands) };
   }
@@ -120,21 +120,20 @@ function withProgramPaths(item: Mapping, base: string): Mapping {
   const key = "run" in item ? "run" : "program", { file } = options;
   return {
     ...item,
-    ...(isOwnProgram(run) && { [key]: absolute(run, base) }),
-    ...(typeof file === "string" && { file: absolute(file, base) }),
+    ...(isOwnProgram(run) && { [key]: absolute(run, reach) }),
+    ...(typeof file === "string" && { file: absolute(file, reach) }),
   };
 }
 
-function withRulePath(item: Mapping, base: string): Mapping {
+function withRulePath(item: Mapping, reach: Reach): Mapping {
   const { judge } = item;
-  if (typeof judge === "string") return { ...item, judge: absolute(judge, base) };
+  if (typeof judge === "string") return { ...item, judge: absolute(judge, reach) };
   if (!isMapping(judge) || judge["rule"] === undefined) return item;
-  return { ...item, judge: { ...judge, rule: absolute(judge["rule"], base) } };
+  return { ...item, judge: { ...judge, rule: absolute(judge["rule"], reach) } };
 }
 
-function absolute(path: unknown, base: string): string {
-  const text = String(path);
-  return text.startsWith("/") ? text : `${base}/${text.replace(/^(?:\.\/)+/, "")}`;
+function absolute(path: unknown, reach: Reach): string {
+  return pathOf(String(path), reach);
 }
 
 function isBoth(host: unknown): boolean {

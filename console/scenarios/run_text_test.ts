@@ -39,7 +39,10 @@ describe("chosenText", () => {
 
   it("makes one run of several: choices where the scenario varies, paths absolute", () => {
     const variant = { method: "persist-opcode" as const, ddio: "on" as const, seed: 11 };
-    const scenario = parseScenario(chosenText(TEXT, { base: "/base", variant, change }), "");
+    const scenario = parseScenario(
+      chosenText(TEXT, { base: "/base", allowRead: [], variant, change }),
+      "",
+    );
     const { programs, hosts, seed, expect } = scenario;
     assert.deepEqual([seed, expect, scenario.faults.length], [11, [], 2]);
     assert.deepEqual(hosts.map(({ ddio }) => ddio), ["on", "on", "off"]);
@@ -59,7 +62,7 @@ describe("chosenText", () => {
       `shared: [{ name: s, home: a, far: [b], bytes: 64, judge: ${judge} }]\n`;
     const variant = { method: "write-flush" as const, ddio: "off" as const, seed: 1 };
     for (const judge of ["./r.ts", "{ rule: ./r.ts, margin: 1 }"]) {
-      const text = chosenText(shared(judge), { base: "/base", variant });
+      const text = chosenText(shared(judge), { base: "/base", allowRead: [], variant });
       assert.equal(parseScenario(text, "").shared[0]!.judge?.rule, "/base/r.ts", judge);
     }
   });
@@ -70,7 +73,13 @@ describe("chosenText", () => {
       "ddio: on",
     );
     const variant = { method: null, ddio: null, seed: 1 };
-    const chosen = chosenText(text, { base: "/", variant, ddio: "off", method: "write-flush" });
+    const chosen = chosenText(text, {
+      base: "/",
+      allowRead: [],
+      variant,
+      ddio: "off",
+      method: "write-flush",
+    });
     const { programs, hosts } = parseScenario(chosen, "");
     assert.deepEqual(hosts.map(({ ddio }) => ddio), ["off", "off", "off"]);
     assert.deepEqual(programs.slice(0, 2).map(({ options }) => options["method"]), [
@@ -78,13 +87,17 @@ describe("chosenText", () => {
       ["write-flush"],
     ]);
     // What was not chosen is as it was.
-    assert.equal(parseScenario(chosenText(text, { base: "/", variant }), "").expect.length, 1);
+    assert.equal(
+      parseScenario(chosenText(text, { base: "/", allowRead: [], variant }), "").expect.length,
+      1,
+    );
   });
 });
 
 describe("withByHand", () => {
   const chosen = chosenText(TEXT, {
     base: "/",
+    allowRead: [],
     variant: { method: "write-read", ddio: "on", seed: 7 },
     change: (program) => program.on === "a" ? program : undefined,
   });

@@ -4,12 +4,12 @@ import { formatSize } from "../../fabric/rack/plan/units.ts";
 import { readScenarioOf } from "../../fabric/rack/scenario/parse_scenario.ts";
 import type { Scenario } from "../../fabric/rack/scenario/scenario.ts";
 import type { YamlSource } from "../../fabric/rack/scenario/yaml_source.ts";
-import { readInto } from "../base/files.ts";
+import { ifThere, readInto } from "../base/files.ts";
+import type { Reach } from "./read_door.ts";
 
-export interface ScenarioSource {
+export interface ScenarioSource extends Reach {
   /** As its user wrote it: for messages, and for commands that read it again. */
   readonly path: string;
-  readonly base: string;
   readonly text: string;
   readonly yaml: YamlSource;
   readonly scenario: Scenario;
@@ -19,22 +19,40 @@ export interface ScenarioSource {
  * Reads and checks a scenario's file.
  * @param how.base where its paths begin, of one that is a changed copy of another; default: the
  * file's folder, of a pipe the current one.
- * @throws Refusal where the file cannot be read, is too large or is no valid scenario.
+ * @param how.allowRead folders that it may read besides; default: none.
+ * @throws Refusal where the file cannot be read, is too large or is no valid scenario; where there
+ * is no such folder.
  */
 export async function readScenario(
   path: string,
-  { base }: { readonly base?: string | undefined } = {},
+  { base, allowRead = [], onRead }: {
+    readonly base?: string | undefined;
+    readonly allowRead?: readonly string[] | undefined;
+    readonly onRead?: Reach["onRead"] | undefined;
+  } = {},
 ): Promise<ScenarioSource> {
   const { text, isFile } = await readText(path);
-  return sourceOf(text, { path, base: base ?? (isFile ? await folderOf(path) : Deno.cwd()) });
+  return sourceOf(text, {
+    path,
+    base: base ?? (isFile ? await folderOf(path) : Deno.cwd()),
+    allowRead: allowRead.map(allowedFolder),
+    ...(onRead && { onRead }),
+  });
 }
 
 /** @throws Refusal where the scenario is not valid. */
 export function sourceOf(
   text: string,
-  { path, base }: Pick<ScenarioSource, "path" | "base">,
+  { path, ...reach }: Pick<ScenarioSource, "path"> & Reach,
 ): ScenarioSource {
-  return { path, base, text, ...readScenarioOf(text, path) };
+  return { path, ...reach, text, ...readScenarioOf(text, path) };
+}
+
+/** Without links. @throws Refusal */
+export function allowedFolder(folder: string): string {
+  const real = ifThere(() => Deno.realPathSync(folder));
+  if (real !== undefined && Deno.statSync(real).isDirectory) return real;
+  throw refusal("--allow-read", { found: `"${folder}"`, expected: "a folder that is there" });
 }
 
 /** Larger than any that a person or a program writes. */

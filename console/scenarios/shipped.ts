@@ -9,6 +9,9 @@ export interface ShippedScenario {
 
 const FOLDER = "scripts/scenarios";
 
+/** Without links, as its scenarios' paths begin there. */
+export const SHIPPED_FOLDER = Deno.realPathSync(fromFileUrl(projectFile(FOLDER)));
+
 /** `json_schema.ts` as a file, for editors. */
 export const SCHEMA_FILE = fromFileUrl(projectFile(`${FOLDER}/schema.json`));
 

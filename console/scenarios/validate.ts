@@ -6,6 +6,7 @@ import { variants } from "../../fabric/rack/scenario/variants.ts";
 import { formatPath, type Path } from "../../fabric/rack/scenario/yaml_source.ts";
 import { type Problem, Refusal, showFound } from "../../fabric/rack/plan/problem.ts";
 import { findProgram, lacksInput, prepare } from "../rack/prepare.ts";
+import type { Reach } from "./read_door.ts";
 import type { ScenarioSource } from "./scenario_source.ts";
 
 export interface ValidScenario {
@@ -64,16 +65,17 @@ export async function validateScenario(
 }
 
 async function programProblems(
-  { path: file, base, yaml: source }: ScenarioSource,
+  reach: ScenarioSource,
   signal: AbortSignal | undefined,
 ): Promise<Problem[]> {
+  const { path: file, yaml: source } = reach;
   const problems: Problem[] = [];
   const seen = new Set<string>();
   for (const path of [...programPaths(source.data), ...rulePaths(source.data)]) {
     const run = valueAt(source.data, path);
     if (typeof run !== "string" || !isOwnProgram(run) || seen.has(run)) continue;
     seen.add(run);
-    for (const { found, expected } of await problemsWith(run, base, signal)) {
+    for (const { found, expected } of await problemsWith(run, reach, signal)) {
       problems.push({
         file,
         ...source.locate(path),
@@ -106,11 +108,11 @@ function listAt(data: unknown, key: string): readonly unknown[] {
 
 async function problemsWith(
   run: string,
-  base: string,
+  reach: Reach,
   signal: AbortSignal | undefined,
 ): Promise<readonly Problem[]> {
   try {
-    await findProgram(run, base, { signal });
+    await findProgram(run, reach, { signal });
     return [];
   } catch (error) {
     if (error instanceof Refusal) return error.problems;

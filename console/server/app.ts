@@ -1,14 +1,17 @@
 /** A test calls `app.request()`. */
 import { createMiddleware } from "hono/factory";
+import { PROJECT_LIMITS } from "../api/project_terms.ts";
 import type { Console, Env } from "./context.ts";
 import { ApiFailure, failureResponse } from "./doors/errors.ts";
 import * as doors from "./doors/guards.ts";
+import { completed, documentHead } from "./openapi.ts";
 import { metricsText } from "./metrics.ts";
 import { pageResponse } from "./page.ts";
 import { feedRoutes } from "./routes/feed.ts";
 import { jobRoutes } from "./routes/jobs.ts";
 import { objectRoutes } from "./routes/objects.ts";
 import { rackRoutes } from "./routes/racks.ts";
+import { projectRoutes } from "./routes/projects.ts";
 import { replayRoutes } from "./routes/replay.ts";
 import { newRoutes } from "./routes/route.ts";
 import { runRoutes } from "./routes/runs.ts";
@@ -25,7 +28,8 @@ function apiRoutes(console: Console, feeds: Set<() => void>) {
     .route("/", objectRoutes())
     .route("/", replayRoutes(console))
     .route("/", jobRoutes(console))
-    .route("/", scenarioRoutes())
+    .route("/", scenarioRoutes(console))
+    .route("/", projectRoutes(console))
     .route("/", feedRoutes(console, feeds));
 }
 
@@ -70,9 +74,11 @@ export function createApp({ onError, ...console }: AppOptions): App {
     bodies,
   );
   app.route(API, api);
-  const document = { ...openApi(console), servers: [{ url: API }] };
   // Behind the routes' doors as all of the API is.
-  app.get(`${API}/openapi.json`, (c) => c.json(api.getOpenAPI31Document(document)));
+  app.get(
+    `${API}/openapi.json`,
+    (c) => c.json(completed(api.getOpenAPI31Document(documentHead(console.version, API)))),
+  );
   app.get("*", (c) => {
     const { path } = c.req, encodings = c.req.header("accept-encoding");
     const file = pageResponse(console.page, { path, encodings });
@@ -89,20 +95,13 @@ export function createApp({ onError, ...console }: AppOptions): App {
 }
 
 const bodies = createMiddleware<Env>(async (c, next) => {
-  const isObject = c.req.method === "PUT" && c.req.path.includes("/objects/");
-  const most = isObject ? doors.OBJECT_BYTES_MAX : doors.BODY_BYTES_MAX;
+  const { method, path } = c.req;
+  const most = doors.isSignIn(c.req)
+    ? doors.SIGN_IN_BYTES_MAX
+    : method !== "PUT"
+    ? doors.BODY_BYTES_MAX
+    : path.startsWith(`${API}/projects/`)
+    ? PROJECT_LIMITS.fileBytes
+    : doors.OBJECT_BYTES_MAX;
   return await doors.bodyGuard(most)(c, next);
 });
-
-function openApi({ version }: Console) {
-  return {
-    openapi: "3.1.0",
-    info: {
-      title: "Rackmesh console",
-      version,
-      description: "Requests carry `Authorization: Bearer KEY`; those that are no GET also " +
-        `\`${doors.OWN_HEADER}: 1\`. Times in members that end in Ps are picoseconds of virtual time.`,
-    },
-    security: [{ key: [] }],
-  };
-}

@@ -6,6 +6,7 @@ import { Keys } from "./doors/keys.ts";
 import { Watchers } from "./feed/watchers.ts";
 import { Jobs } from "./jobs/jobs.ts";
 import { type Page, pageWithout } from "./page.ts";
+import { Projects } from "./projects.ts";
 import { Replays } from "./replays.ts";
 import type { Role } from "../api/session.ts";
 
@@ -39,6 +40,9 @@ export interface TestConsoleOptions {
   /** Where it is served; absent: nowhere. */
   readonly origins?: readonly string[];
   readonly page?: Page;
+  /** Where uploads are; default: in the cache. */
+  readonly projects?: string;
+  readonly allowRead?: readonly string[];
 }
 
 export class TestConsole {
@@ -50,14 +54,18 @@ export class TestConsole {
   readonly watchers: Watchers;
   readonly jobs: Jobs;
   readonly replays: Replays;
+  readonly projects: Projects;
   readonly app: App;
 
-  constructor({ isReal = false, fixed, origins, page }: TestConsoleOptions = {}) {
+  constructor(
+    { isReal = false, fixed, origins, page, projects, allowRead = [] }: TestConsoleOptions = {},
+  ) {
     const wallMs = isReal ? () => performance.now() : () => this.nowMs;
     this.keys = new Keys({ wallMs, ...(fixed !== undefined && { fixed }) });
     this.watchers = new Watchers({ wallMs, idleMs: 1_000 });
-    this.jobs = new Jobs({ wallMs });
+    this.jobs = new Jobs({ wallMs, audit: this.audit });
     this.replays = new Replays({ wallMs });
+    this.projects = new Projects(projects);
     this.app = createApp({
       origins: origins ?? [ORIGIN, "http://localhost:4280"],
       keys: this.keys,
@@ -65,6 +73,8 @@ export class TestConsole {
       watchers: this.watchers,
       jobs: this.jobs,
       replays: this.replays,
+      projects: this.projects,
+      allowRead,
       page: page ?? pageWithout("a test"),
       version: "test",
       rack: null,

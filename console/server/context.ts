@@ -6,6 +6,7 @@ import type { AuditLog } from "./doors/audit.ts";
 import type { Caller, Keys } from "./doors/keys.ts";
 import type { Page } from "./page.ts";
 import type { Jobs } from "./jobs/jobs.ts";
+import type { Projects } from "./projects.ts";
 import type { Replays } from "./replays.ts";
 import type { Watchers } from "./feed/watchers.ts";
 
@@ -17,6 +18,9 @@ export interface Console {
   readonly watchers: Watchers;
   readonly jobs: Jobs;
   readonly replays: Replays;
+  readonly projects: Projects;
+  /** Folders besides a project's, below which scenarios may read. */
+  readonly allowRead: readonly string[];
   readonly page: Page;
   readonly version: string;
   readonly rack: string | null;
@@ -29,6 +33,8 @@ export interface Env {
     /** Undefined where the request has no known key. */
     caller: Caller | undefined;
     detail: unknown;
+    /** A read that the audit log has: what left the console. */
+    isAudited: boolean | undefined;
   };
   readonly Bindings: {
     /** Of the other end; absent in tests. */

@@ -8,7 +8,9 @@ import { AuditLog } from "./doors/audit.ts";
 import { FIXED_KEY_LETTERS, Keys } from "./doors/keys.ts";
 import { Watchers } from "./feed/watchers.ts";
 import { Jobs } from "./jobs/jobs.ts";
+import { openLinkDoor } from "./link_door.ts";
 import { listen, type ListenOptions, type Place } from "./listen.ts";
+import { Projects } from "./projects.ts";
 import { Replays } from "./replays.ts";
 import type { Page } from "./page.ts";
 import { linkTo } from "./routes/session.ts";
@@ -22,6 +24,8 @@ export interface StartOptions extends ListenOptions {
   readonly shown?: string;
   /** An operator's, besides the keys that the console gives out. */
   readonly fixedKey?: string;
+  /** Folders below which scenarios may read, besides their project's; absolute, without links. */
+  readonly allowRead?: readonly string[];
   /** Jobs may run native programs. */
   readonly allowNative?: boolean;
   /** Receives errors that are bugs of ours. */
@@ -42,7 +46,15 @@ export interface Started extends Place {
 
 /** @throws Refusal where the options leave a door open, or the address is taken. */
 export async function startConsole(options: StartOptions): Promise<Started> {
-  const { page, rack, shown = rack, fixedKey, allowNative = false, onError } = options;
+  const {
+    page,
+    rack,
+    shown = rack,
+    fixedKey,
+    allowNative = false,
+    allowRead = [],
+    onError,
+  } = options;
   if (fixedKey !== undefined && fixedKey.length < FIXED_KEY_LETTERS) {
     const found = `a key of ${fixedKey.length} letters`;
     throw refusal("RACKMESH_CONSOLE_KEY", {
@@ -56,8 +68,8 @@ export async function startConsole(options: StartOptions): Promise<Started> {
   await Deno.mkdir(folder, { recursive: true, mode: 0o700 });
   const auditFile = `${folder}/audit.jsonl`;
   const audit = new AuditLog(auditFile);
-  const watchers = new Watchers({ wallMs }), jobs = new Jobs({ wallMs, allowNative });
-  const replays = new Replays({ wallMs });
+  const watchers = new Watchers({ wallMs }), jobs = new Jobs({ wallMs, allowNative, audit });
+  const replays = new Replays({ wallMs }), projects = new Projects(`${folder}/projects`);
   if (rack !== undefined) jobs.addOwn(rack);
   const version = versionText();
   const server = await listen(options, ({ origins }) =>
@@ -68,6 +80,8 @@ export async function startConsole(options: StartOptions): Promise<Started> {
       watchers,
       jobs,
       replays,
+      projects,
+      allowRead,
       page,
       version,
       rack: shown ?? null,
@@ -75,12 +89,15 @@ export async function startConsole(options: StartOptions): Promise<Started> {
       ...(onError !== undefined && { onError }),
     }));
   const { port, origins } = server;
+  const link = async (role: Role) => linkTo(origins[0]!, await keys.newToken(role));
+  const door = await openLinkDoor({ origin: origins[0]!, link });
   return {
     port,
     origins,
     auditFile,
-    link: async (role) => linkTo(origins[0]!, await keys.newToken(role)),
+    link,
     end: async () => {
+      await door.close();
       // First what requests may be waiting for: the server ends when they have their answers.
       await Promise.all([jobs.end(), replays.end()]);
       await server.close();

@@ -4,12 +4,12 @@
 import { answerConfined, type Asker } from "../rack/own/answer.ts";
 import { runScenario } from "../rack/run_scenario.ts";
 import { plainly } from "../reports/json.ts";
+import type { Reach } from "../scenarios/read_door.ts";
 import { readScenario } from "../scenarios/scenario_source.ts";
 
 export interface CombinationJob {
-  /** A path, and where the scenario's own paths begin. */
   readonly scenario: string;
-  readonly base: string;
+  readonly reach: Reach;
   readonly directory: string;
   readonly input?: string | undefined;
   /** Native programs may run. */
@@ -17,10 +17,10 @@ export interface CombinationJob {
 }
 
 async function run(
-  { scenario, base, directory, input, isNative }: CombinationJob,
+  { scenario, reach, directory, input, isNative }: CombinationJob,
   { tell }: Asker<number>,
 ): Promise<unknown> {
-  const report = await runScenario(await readScenario(scenario, { base }), {
+  const report = await runScenario(await readScenario(scenario, reach), {
     prepare: {
       packing: "all",
       ...(input !== undefined && { input }),

@@ -3,6 +3,7 @@ import { formatPath } from "../../fabric/rack/scenario/yaml_source.ts";
 import { SWEEP_OPTIONS } from "../api/options.ts";
 import { forEachAtOnce } from "../base/at_once.ts";
 import { optionWords, quoted } from "../base/command_line.ts";
+import { allowedBeside, type Reach } from "../scenarios/read_door.ts";
 import { writeWhole } from "../base/files.ts";
 import { commandFlags, LARGE_HEAP } from "../base/v8_flags.ts";
 import { commitHere } from "../base/version.ts";
@@ -70,7 +71,7 @@ const LIMIT_MS = 1_000 * SWEEP_OPTIONS.limit.normal;
 /** @throws Refusal before anything runs, for a scenario or a value that is wrong. */
 export async function runSweep(source: ScenarioSource, options: SweepOptions): Promise<Sweep> {
   const began = performance.now();
-  const { base } = source;
+  const { base, allowRead, onRead } = source, reach = { base, allowRead };
   const all = readCombinations(source, options.vary);
   const { packing = "all", signal } = options;
   const { jobs = workersFor({}), lanes = LANES } = options;
@@ -87,7 +88,7 @@ export async function runSweep(source: ScenarioSource, options: SweepOptions): P
       return { number, values, state: "not run", error: "", ...NOTHING, scenario: name };
     });
     // A missing file or own program is reported before the first one runs.
-    const first = await readScenario(`${path}/${rows[0]!.scenario}`, { base });
+    const first = await readScenario(`${path}/${rows[0]!.scenario}`, { ...reach, onRead });
     const { native } = options;
     await prepare(first, { packing, ...inputOf(options), signal, ...(native && { native }) });
     return rows;
@@ -109,7 +110,7 @@ export async function runSweep(source: ScenarioSource, options: SweepOptions): P
     await forEachAtOnce([...rows], async (row, at, lane) => {
       if (signal?.aborted) return;
       const title = `${row.number} of ${rows.length}: ${labelOf(row.values)}`;
-      rows[at] = await runOne(row, { ...options, path, base, pool, lane }, (share) => {
+      rows[at] = await runOne(row, { ...options, path, reach, pool, lane }, (share) => {
         shares.set(at, share);
         show(title);
       });
@@ -119,7 +120,7 @@ export async function runSweep(source: ScenarioSource, options: SweepOptions): P
     return rows;
   };
   const ended = packing === "all" ? await inProcesses() : await runInLanes(rows, {
-    ...{ id, path, base, packing, lanes, signal },
+    ...{ id, path, reach, packing, lanes, signal },
     ...inputOf(options),
     isNative: options.native?.kind === "run",
     limitMs: options.limitMs ?? LIMIT_MS,
@@ -133,7 +134,7 @@ export async function runSweep(source: ScenarioSource, options: SweepOptions): P
     scenario: all.scenario,
     seed: all.seed,
     commit: commitHere() ?? null,
-    command: commandOf(source.path, options),
+    command: commandOf(source, options),
     varied: all.varied.map(({ name, places, values }) => ({
       name,
       places: places.map(formatPath),
@@ -147,13 +148,18 @@ export async function runSweep(source: ScenarioSource, options: SweepOptions): P
   return sweep;
 }
 
-function commandOf(scenario: string, { vary, input, packing = "all" }: SweepOptions): string {
+function commandOf(source: ScenarioSource, options: SweepOptions): string {
+  const { vary, input, packing = "all" } = options;
   const varied = vary.map((text) => `--vary ${quoted(text)}`);
   return [
     "rack sweep",
-    quoted(scenario),
+    quoted(source.path),
     ...varied,
-    ...optionWords({ input, ...(packing !== "all" && { pack: packing }) }),
+    ...optionWords({
+      input,
+      ...(packing !== "all" && { pack: packing }),
+      "allow-read": allowedBeside(source),
+    }),
   ].join(" ");
 }
 
@@ -165,9 +171,9 @@ function inputOf({ input }: Pick<SweepOptions, "input">) {
 
 async function runOne(
   row: SweptCombination,
-  { path, base, input, native, limitMs = LIMIT_MS, signal, pool, lane }: SweepOptions & {
+  { path, reach, input, native, limitMs = LIMIT_MS, signal, pool, lane }: SweepOptions & {
     readonly path: string;
-    readonly base: string;
+    readonly reach: Reach;
     readonly pool: WorkerPool;
     readonly lane: number;
   },
@@ -177,7 +183,7 @@ async function runOne(
   try {
     const scenario = `${path}/${row.scenario}`;
     const job: CombinationJob = {
-      ...{ scenario, base, directory, input },
+      ...{ scenario, reach, directory, input },
       isNative: native?.kind === "run",
     };
     const report = await pool.ask<RunReport, number>(lane, job, {

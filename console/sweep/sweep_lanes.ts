@@ -12,6 +12,7 @@ import { plainly } from "../reports/json.ts";
 import type { JudgedVariant } from "../reports/run_checks.ts";
 import { judge, summarise } from "../reports/summarise.ts";
 import { keepScenario } from "../scenarios/kept_scenario.ts";
+import type { Reach } from "../scenarios/read_door.ts";
 import { readScenario, type ScenarioSource } from "../scenarios/scenario_source.ts";
 import { folderOf, sweptBy, type SweptCombination, unswept } from "./swept.ts";
 
@@ -19,7 +20,7 @@ export interface LanesOfSweep {
   /** The sweep's name among the kept runs, and its directory. */
   readonly id: string;
   readonly path: string;
-  readonly base: string;
+  readonly reach: Reach;
   readonly input?: string | undefined;
   /** Native programs may run. */
   readonly isNative: boolean;
@@ -45,7 +46,7 @@ export async function runInLanes(
   rows: readonly SweptCombination[],
   options: LanesOfSweep,
 ): Promise<SweptCombination[]> {
-  const { id, path, packing, base, input, isNative, lanes, limitMs, signal, onProgress } = options;
+  const { id, path, packing, reach, input, isNative, lanes, limitMs, signal, onProgress } = options;
   const combinations: Combination[] = [], racks: Rack[] = [];
   const places: {
     readonly of: Combination;
@@ -63,7 +64,7 @@ export async function runInLanes(
     const one: Combination = { ...none, row, choices, directory };
     try {
       await Deno.mkdir(directory, { mode: 0o700 });
-      const scenario = await readScenario(`${path}/${row.scenario}`, { base });
+      const scenario = await readScenario(`${path}/${row.scenario}`, reach);
       const variants = await keepInputs(await prepare(scenario, { ...choices, signal }), directory);
       const combination = { ...one, variants };
       combinations.push(combination);

@@ -12,6 +12,7 @@ import {
 import { CHOICES } from "../../fabric/rack/plan/vocabulary.ts";
 import { CLAIMS, EXPLORE_OPTIONS, refuseNothing, VERDICTS } from "../api/options.ts";
 import type { PrepareOptions } from "../rack/prepare.ts";
+import type { Reach } from "../scenarios/read_door.ts";
 import { dumped, withAbsolutePaths } from "../scenarios/run_text.ts";
 import { readScenario, type ScenarioSource, sourceOf } from "../scenarios/scenario_source.ts";
 import { placesOf, withValues } from "../sweep/places.ts";
@@ -40,6 +41,7 @@ const common = {
   ...fieldsOf(CHOICES),
   ...fieldsOf({ claims: CLAIMS }),
   input: z.string().optional(),
+  allowRead: z.array(z.string()).default([]),
   check: z.boolean().default(true),
 };
 
@@ -105,9 +107,11 @@ export interface ChangedScenario {
  * @throws Refusal for a scenario that is wrong by itself, then for one that is so with the changes.
  */
 export async function changedScenario(
-  { scenario, faults, set }: Pick<CheckedQuestion["options"], "scenario" | "faults" | "set">,
+  { scenario, faults, set, allowRead = [] }:
+    & Pick<CheckedQuestion["options"], "scenario" | "faults" | "set">
+    & Partial<Pick<CheckedQuestion["options"], "allowRead">>,
 ): Promise<ChangedScenario> {
-  const source = await readScenario(scenario);
+  const source = await readScenario(scenario, { allowRead });
   const words = Object.entries(set);
   if (faults.length === 0 && words.length === 0) return { source, folder: undefined };
   const data = source.yaml.data as Mapping;
@@ -118,10 +122,10 @@ export async function changedScenario(
   const { capture: _, ...changed } = withValues(data, values);
   const own = Array.isArray(changed["faults"]) ? changed["faults"] : [];
   const text = dumped({
-    ...withAbsolutePaths(changed, source.base),
+    ...withAbsolutePaths(changed, source),
     ...(faults.length > 0 && { faults: [...own, ...faults] }),
   });
-  const changedSource = readChanged(text, { base: source.base, own: own.length });
+  const changedSource = readChanged(text, { ...source, own: own.length });
   const folder = await Deno.makeTempDir({ prefix: "rackmesh-test-" });
   const path = `${folder}/${source.scenario.name}.yaml`;
   await Deno.writeTextFile(path, text, { mode: 0o600 });
@@ -136,10 +140,10 @@ type Mapping = Record<string, unknown>;
  */
 function readChanged(
   text: string,
-  { base, own }: { readonly base: string; readonly own: number },
+  { base, allowRead, own }: Reach & { readonly own: number },
 ): ScenarioSource {
   try {
-    return sourceOf(text, { path: "", base });
+    return sourceOf(text, { path: "", base, allowRead });
   } catch (error) {
     if (!(error instanceof Refusal)) throw error;
     throw new Refusal(error.problems.map(({ path, found, expected }) => {

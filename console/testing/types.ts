@@ -32,6 +32,8 @@ export interface RackTestOptions extends TestValues<typeof CHOICES> {
   readonly set?: Readonly<Record<string, unknown>>;
   /** The file that `put` writes: a path, or a `file:` URL. */
   readonly input?: string | URL;
+  /** Folders below which the scenario may read files, besides its own: paths. */
+  readonly allowRead?: readonly string[];
   /** Judge what methods claim as though it were promised. */
   readonly claims?: boolean;
   /** False: the types of own programs are not checked first. */

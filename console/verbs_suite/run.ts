@@ -59,15 +59,18 @@ export async function runVerbsTests(options: VerbsTestOptions = {}): Promise<Ver
     const { names, tests } = chosenTests(suite, words);
     const seen = new OutcomeReader();
     const scenario = verbsTestScenario(folder, names);
-    const report = await runScenario(sourceOf(scenario, { path: "verbs-test", base: folder }), {
-      prepare: { packing: "all", native: { kind: "run", ...(onNotice && { onNotice }) } },
-      ...(signal && { signal }),
-      ...(onStart && { onStart }),
-      onLog(line) {
-        seen.take(line.replace(PREFIX, ""));
-        onProgress?.(`${seen.count} of ${tests.length} tests`, seen.count / tests.length);
+    const report = await runScenario(
+      sourceOf(scenario, { path: "verbs-test", base: folder, allowRead: [] }),
+      {
+        prepare: { packing: "all", native: { kind: "run", ...(onNotice && { onNotice }) } },
+        ...(signal && { signal }),
+        ...(onStart && { onStart }),
+        onLog(line) {
+          seen.take(line.replace(PREFIX, ""));
+          onProgress?.(`${seen.count} of ${tests.length} tests`, seen.count / tests.length);
+        },
       },
-    });
+    );
     const [ran] = report.natives ?? [];
     const reader = new OutcomeReader();
     for (const { text } of ran?.lines ?? []) reader.take(text);

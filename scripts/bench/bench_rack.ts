@@ -52,7 +52,14 @@ export function benchRack(rack: BenchRack, packing: Packing): Prepared {
   const { label } = variant!;
   const partitions = partitionsOf(plan, packing);
   const nothing = { inputs: {}, programs: {}, hooked: [] };
-  return { label, variant: variant!, plan, partitions, base: ".", ...nothing };
+  return {
+    label,
+    variant: variant!,
+    plan,
+    partitions,
+    reach: { base: ".", allowRead: [] },
+    ...nothing,
+  };
 }
 
 export function scenarioText({ hosts, seed, load, writers }: BenchRack): string {

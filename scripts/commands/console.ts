@@ -4,7 +4,8 @@ import { refusal } from "../../fabric/rack/plan/problem.ts";
 import { consoleDoor } from "../../console/rack/native/native.ts";
 import { bringUp } from "../../console/rack/bring_up.ts";
 import { takeRacksDown } from "../../console/rack/live/take_down.ts";
-import { readScenario } from "../../console/scenarios/scenario_source.ts";
+import { allowedFolder, readScenario } from "../../console/scenarios/scenario_source.ts";
+import { askForLink } from "../../console/server/link_door.ts";
 import { checkListen } from "../../console/server/listen.ts";
 import { makePage } from "../../console/server/page.ts";
 import { startConsole, type Started } from "../../console/server/start.ts";
@@ -20,7 +21,7 @@ import {
   whole,
   wordOf,
 } from "./options.ts";
-import { print, Progress, say } from "./output.ts";
+import { print, printResult, Progress, say } from "./output.ts";
 
 interface ConsoleFlags extends VariantFlags, NatsCredentialFlags {
   readonly pack: string;
@@ -31,6 +32,7 @@ interface ConsoleFlags extends VariantFlags, NatsCredentialFlags {
   readonly insecure?: boolean;
   readonly host?: readonly string[];
   readonly viewer?: boolean;
+  readonly link?: boolean;
   readonly allowNative?: boolean;
   readonly attach?: string;
   readonly run?: string;
@@ -48,6 +50,7 @@ export function addConsole(program: Command): void {
     .option("--insecure", "another address without TLS: keys and data can be read on the way")
     .option("--host <name...>", "other names by which browsers reach it")
     .option("--viewer", "print a second address, for somebody who may only look")
+    .option("--link", "start nothing: print a new address of the console that runs, or of --port's")
     .option(
       "--allow-native",
       "let jobs start native programs, which have your rights; kept runs are looked at without",
@@ -58,13 +61,14 @@ export function addConsole(program: Command): void {
     .addHelpText(
       "after",
       `
-It prints one address, which signs in one browser, once. Ctrl-C ends it, and takes down the racks that it has
+It prints one address, which signs in one browser, once; --link prints another. Ctrl-C ends it, and takes down the racks that it has
 brought up, no others. RACKMESH_CONSOLE_KEY, of 32 letters or more, is a key for scripts (Authorization: Bearer);
 console/server/README.md has the API.
 
 Example:
   rack console scripts/scenarios/persist_pair.yaml --method persist-opcode --ddio on
-  rack console --port 4280 --json`,
+  rack console --port 4280 --json
+  rack console --link --viewer`,
     )
     .action(console);
 }
@@ -72,6 +76,7 @@ Example:
 async function console(scenario: string | undefined, flags: ConsoleFlags): Promise<void> {
   const { listen: address, tlsCert, tlsKey, insecure, host, viewer, allowNative, json } = flags;
   const quiet = json === true;
+  if (flags.link) return await printLink(scenario, flags);
   if ((tlsCert === undefined) !== (tlsKey === undefined)) {
     const found = tlsCert === undefined ? "--tls-key alone" : "--tls-cert alone";
     throw refusal("", { found, expected: "both, or none" });
@@ -93,7 +98,7 @@ async function console(scenario: string | undefined, flags: ConsoleFlags): Promi
   let rack: string | undefined;
   if (scenario !== undefined) {
     const progress = new Progress({ quiet });
-    const up = await bringUp(await readScenario(scenario), {
+    const up = await bringUp(await readScenario(scenario, flags), {
       prepare: { ...prepare, native: consoleDoor(allowNative, quiet ? undefined : say) },
       signal,
       onLeftOut: (hosts) => {
@@ -108,6 +113,7 @@ async function console(scenario: string | undefined, flags: ConsoleFlags): Promi
     ...place,
     page,
     ...given({ rack, shown: attached?.runFile.run, fixedKey, allowNative }),
+    allowRead: (flags.allowRead ?? []).map(allowedFolder),
     onError: (error) => say(error instanceof Error ? error.stack ?? error.message : String(error)),
   }).catch(async (error) => {
     if (rack !== undefined) await takeRacksDown({ run: rack });
@@ -127,6 +133,17 @@ async function console(scenario: string | undefined, flags: ConsoleFlags): Promi
       for (const id of left) say(`${id} stays up: rack down --run ${id}`);
     }
   }
+}
+
+async function printLink(scenario: string | undefined, flags: ConsoleFlags): Promise<void> {
+  if (scenario !== undefined) {
+    const found = `--link and the scenario ${scenario}`;
+    throw refusal("", { found, expected: "one of them: --link starts nothing" });
+  }
+  const port = whole("--port", flags.port, { least: 0, most: 65_535 });
+  const role = flags.viewer ? "viewer" : "operator";
+  const { url, origin } = await askForLink(role, port === 0 ? undefined : port);
+  printResult(flags, { url, role, origin }, role === "viewer" ? `${url} (may only look)` : url);
 }
 
 async function tell(

@@ -45,7 +45,7 @@ Example:
 async function natsConfig(path: string, flags: NatsConfigFlags): Promise<void> {
   const { out, account } = flags;
   const packing = wordOf("--pack", flags.pack, PROCESS_PACKINGS);
-  const scenario = await readScenario(path);
+  const scenario = await readScenario(path, flags);
   const prepare = prepareOptions(flags, packing);
   const written = await writeNatsConfig(scenario, { prepare, out, account });
   const { configFile, usersFile, users } = written;

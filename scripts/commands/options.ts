@@ -93,23 +93,38 @@ export function readTable<Table extends OptionTable>(
   return valuesIn(table, Object.fromEntries(values));
 }
 
-export interface VariantFlags extends FlagsOf<typeof CHOICES> {
+export interface AllowReadFlag {
+  readonly allowRead?: readonly string[];
+}
+
+/** A scenario reads below its own folder, and below these. */
+export function addAllowRead(command: Command): Command {
+  return command.option(
+    "--allow-read <folder>",
+    "let the scenario read files below this folder, too; may be given several times",
+    (folder: string, before: readonly string[] = []) => [...before, folder],
+  );
+}
+
+export interface VariantFlags extends FlagsOf<typeof CHOICES>, AllowReadFlag {
   readonly input?: string;
 }
 
 export function addVariantOptions(command: Command): Command {
-  const choosing = command.option("--input <file>", "the file that `put` writes");
+  const choosing = addAllowRead(
+    command.option("--input <file>", "the file that `put` writes"),
+  );
   return addTable(choosing, CHOICES, "; else as the scenario says");
 }
 
 const RACK_CHOICES = { ddio: CHOICES.ddio, seed: CHOICES.seed };
-export interface RackChoiceFlags extends FlagsOf<typeof RACK_CHOICES>, WorldFlags {
+export interface RackChoiceFlags extends FlagsOf<typeof RACK_CHOICES>, WorldFlags, AllowReadFlag {
   readonly pack: string;
 }
 
 export function addRackChoices(command: Command): Command {
   const choosing = addTable(command, RACK_CHOICES, "; else as the scenario says");
-  return addOutputOptions(addPackOption(choosing, { normal: "all" }));
+  return addOutputOptions(addPackOption(addAllowRead(choosing), { normal: "all" }));
 }
 
 /** @throws Refusal */
@@ -314,10 +329,10 @@ export function addCheckOption(command: Command): Command {
 /** Checks the types of its own programs first, as {@link checkTypesFirst} does. @throws Refusal */
 export async function checkedScenario(
   path: string,
-  flags: Parameters<typeof checkTypesFirst>[1],
+  flags: Parameters<typeof checkTypesFirst>[1] & AllowReadFlag,
   more?: readonly string[],
 ): Promise<ScenarioSource> {
-  const source = await readScenario(path);
+  const source = await readScenario(path, flags);
   await checkTypesFirst(source, flags, more);
   return source;
 }

@@ -145,7 +145,7 @@ async function runOnChanges(scenario: string, flags: RunFlags): Promise<void> {
   const inputs = flags.input === undefined ? [] : [await Deno.realPath(flags.input)];
   let known: readonly string[] = [];
   while (!signal.aborted) {
-    const files = await filesOfScenario(scenario);
+    const files = await filesOfScenario(scenario, flags.allowRead);
     // While the scenario is wrong, a change of its earlier files counts as well.
     known = files.length > 1 ? files : [...new Set([...known, ...files])];
     const watched = watchFiles([...known, ...inputs]);

@@ -16,7 +16,14 @@ import { validateScenario, type ValidScenario } from "../../console/scenarios/va
 import { type Column, tableText } from "../../console/reports/table.ts";
 import { painted } from "./colour.ts";
 import { onInterrupt } from "./interrupt.ts";
-import { addCheckOption, checkedScenario, type CheckFlags, typesOf } from "./options.ts";
+import {
+  addAllowRead,
+  addCheckOption,
+  type AllowReadFlag,
+  checkedScenario,
+  type CheckFlags,
+  typesOf,
+} from "./options.ts";
 import { print, printResult } from "./output.ts";
 
 interface JsonFlag {
@@ -51,7 +58,7 @@ export function addScenarioFiles(program: Command): void {
         "\n  rack new --native my_verbs && make -C my_verbs && rack run my_verbs/my_verbs.yaml --pack all",
     )
     .action(newFile);
-  program.command("check <file>")
+  addAllowRead(program.command("check <file>"))
     .description("check the types of your own programs: of a scenario's, or one by its file (x.ts)")
     .option("--json", "one JSON document on stdout")
     .addHelpText(
@@ -61,7 +68,7 @@ export function addScenarioFiles(program: Command): void {
         "\n\nExample:\n  rack check my_log.ts\n  rack check scripts/scenarios/my_protocol.yaml",
     )
     .action(check);
-  addCheckOption(program.command("validate <scenario>"))
+  addAllowRead(addCheckOption(program.command("validate <scenario>")))
     .description("check a scenario as run does, its programs included, and start nothing")
     .option("--json", "one JSON document on stdout")
     .addHelpText(
@@ -150,9 +157,9 @@ function pathFromHere(file: string): string {
 
 const PROGRAM = /\.[jt]s$/;
 
-async function check(file: string, flags: JsonFlag): Promise<void> {
+async function check(file: string, flags: JsonFlag & AllowReadFlag): Promise<void> {
   try {
-    const types = await typesOf(PROGRAM.test(file) ? file : await readScenario(file), flags);
+    const types = await typesOf(PROGRAM.test(file) ? file : await readScenario(file, flags), flags);
     const { files = [], isKept = false } = types ?? {};
     const typed = files.filter((path) => !path.endsWith(".js"));
     const what = files.length === 0
@@ -167,7 +174,7 @@ async function check(file: string, flags: JsonFlag): Promise<void> {
   }
 }
 
-async function validate(file: string, flags: JsonFlag & CheckFlags): Promise<void> {
+async function validate(file: string, flags: JsonFlag & CheckFlags & AllowReadFlag): Promise<void> {
   try {
     const scenario = await checkedScenario(file, flags);
     const valid = await validateScenario(scenario, { signal: onInterrupt("ending the check") });

@@ -13,6 +13,11 @@ import { RackBench } from "../support/process_rack.ts";
 const shipped = (file: string) => fromFileUrl(projectFile(`scripts/scenarios/${file}`));
 const OWN = shipped("my_coherence.ts");
 
+/** The scenarios are elsewhere. */
+const READS = {
+  allowRead: [fromFileUrl(projectFile("scripts/scenarios")), Deno.realPathSync("/tmp")],
+};
+
 /** The rack of `my_coherence.yaml`, with fewer accesses. */
 function scenarioWith(coherence: string | undefined): string {
   return `
@@ -56,10 +61,10 @@ describe("a rack with rows of one's own in its protocol", () => {
   }
 
   it("runs them, to one digest in one process and in one for each node", async () => {
-    const plain = await bench.run({ scenario: scenarioWith(undefined), packing: "all" });
-    const one = await bench.run({ scenario: scenarioWith(OWN), packing: "all" });
+    const plain = await bench.run({ ...READS, scenario: scenarioWith(undefined), packing: "all" });
+    const one = await bench.run({ ...READS, scenario: scenarioWith(OWN), packing: "all" });
     assert.notEqual(one.outcome.digest, plain.outcome.digest);
-    const { outcome } = await bench.run({ scenario: scenarioWith(OWN), packing: "node" });
+    const { outcome } = await bench.run({ ...READS, scenario: scenarioWith(OWN), packing: "node" });
     assert.ok(outcome.processes > 1);
     assert.equal(outcome.digest, one.outcome.digest);
   });
@@ -69,7 +74,7 @@ describe("a rack with rows of one's own in its protocol", () => {
       '{ home: { "idle free": { GetM: (line) => ({ line: { ...line, phase: "P9" } }) } } }';
     const scenario = scenarioWith(await written("p9", rows));
     await assert.rejects(
-      bench.run({ scenario, packing: "all" }),
+      bench.run({ ...READS, scenario, packing: "all" }),
       /home-remote-rnic at .* home idle free: GetM: found that line\.phase is "P9".*explore --protocol/,
     );
   });
@@ -83,10 +88,16 @@ describe("a rack with rows of one's own in its protocol", () => {
       ],
     ] as const;
     for (const [file, said] of wrong) {
-      await assert.rejects(bench.run({ scenario: scenarioWith(file), packing: "all" }), said);
+      await assert.rejects(
+        bench.run({ ...READS, scenario: scenarioWith(file), packing: "all" }),
+        said,
+      );
     }
     const scenario = scenarioWith(undefined).replace(shipped("coherent_access.ts"), OWN);
-    await assert.rejects(bench.run({ scenario, packing: "all" }), /my_coherence\.ts is rows of a/);
+    await assert.rejects(
+      bench.run({ ...READS, scenario, packing: "all" }),
+      /my_coherence\.ts is rows of a/,
+    );
   });
 
   it("is what rack new --coherence writes: rows, a scenario that names them, and the names of the doors", async () => {

@@ -68,8 +68,9 @@ function assertFits(route: string, { status, json, text }: Answer): void {
   called.add(route);
   const name = status === 200 ? "200" : `${Math.floor(status / 100)}XX`;
   const content = responses[name]?.content ?? assert.fail(`${route}: ${status} ${text}`);
-  if (content["application/json"] === undefined) return;
-  const pointer = [template, method.toLowerCase(), "responses", name, "content", "application/json"]
+  const type = status < 400 ? "application/json" : "application/problem+json";
+  if (content[type] === undefined) return;
+  const pointer = [template, method.toLowerCase(), "responses", name, "content", type]
     .map((part) => encodeURIComponent(part.replaceAll("~", "~0").replaceAll("/", "~1"))).join("/");
   const validate = ajv.getSchema(`api#/paths/${pointer}/schema`)!;
   assert.ok(validate(json), `${route} ${status}: ${ajv.errorsText(validate.errors)}: ${text}`);
@@ -84,8 +85,8 @@ async function good(...given: Parameters<typeof call>): Promise<Answer["json"]> 
 
 async function refused(expected: string, ...given: Parameters<typeof call>): Promise<string> {
   const { status, json } = await call(...given);
-  assert.equal(`${status} ${json.error?.kind}`, expected, given[0]);
-  return json.error.message;
+  assert.equal(`${status} ${json.kind}`, expected, given[0]);
+  return json.detail;
 }
 
 /** A page's feed. */
@@ -607,6 +608,22 @@ programs:
     const { entries } = await good("GET /audit");
     assert.ok(entries.some(({ action }: { action: string }) => action.includes("/power")));
     assert.deepEqual(console.errors, []);
+  });
+
+  it("takes uploads, lists them, gives them back and deletes them", async () => {
+    const names = { project: "uploads", file: "data.bin" };
+    const path = "/projects/{project}/files/{file}";
+    const body = new Uint8Array([1, 2, 3]);
+    const headers = { "Content-Type": "application/octet-stream" };
+    const { bytes } = await good(`PUT ${path}`, names, { body, headers });
+    assert.equal(bytes, 3);
+    const { projects } = await good("GET /projects");
+    assert.deepEqual(projects, [{ name: "uploads", files: 1, bytes: 3 }]);
+    const { files } = await good("GET /projects/{project}/files", names);
+    assert.deepEqual(files.map(({ name }: { name: string }) => name), ["data.bin"]);
+    assert.equal((await call(`GET ${path}`, names)).text, "\x01\x02\x03");
+    await good(`DELETE ${path}`, names);
+    await refused("404 not-found", `GET ${path}`, names);
   });
 
   it("describes every route that there is, each of which was called", () => {

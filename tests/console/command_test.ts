@@ -48,6 +48,19 @@ describe("rack console", () => {
     assert.match(url, /^http:\/\/127\.0\.0\.1:\d+\/#token=[\w-]{43}$/);
     const { key } = await signIn(url);
     assert.equal((await signIn(url)).status, 401);
+    const { url: more, role: asked } = JSON.parse(await rig.must(["console", "--link", "--json"]));
+    assert.equal(asked, "operator");
+    assert.equal((await signIn(more)).status, 200);
+    const { port } = new URL(origin);
+    const look = await rig.must(["console", "--link", "--viewer", "--port", port]);
+    const looks = await signIn(look.split(" ")[0]!);
+    const role = await fetch(`${origin}/api/v1/session`, {
+      headers: { Authorization: `Bearer ${looks.key}` },
+    });
+    assert.equal((await role.json()).role, "viewer");
+    const none = await rig.run(["console", "--link", "--port", "1"]);
+    assert.equal(none.code, 64);
+    assert.match(none.stderr, /--link is consoles at http:\/\/127\.0\.0\.1:\d+: expected --port/);
     const viewer = await signIn(viewerUrl);
     const headers = { Authorization: `Bearer ${key}` };
     const session = await (await fetch(`${origin}/api/v1/session`, { headers })).json();

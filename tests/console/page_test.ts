@@ -257,12 +257,15 @@ describe("The console's page", () => {
     await rig.pictures("run");
     await rig.accessible("a run in full");
     await page.getByRole("button", { name: "Delete the checkpoint c1" }).click();
+    await page.getByRole("dialog").getByRole("button", { name: "Delete c1" }).click();
     await page.getByText("A checkpoint keeps where the rack stands").waitFor();
     await type(":checkpoint before-lunch");
     await named("before-lunch").waitFor();
     await type(":checkpoint --delete after-lunch");
+    await page.getByRole("dialog").getByRole("button", { name: "Delete after-lunch" }).click();
     await page.locator(".notice.refused").getByText("before-lunch").waitFor();
     await type(":checkpoint --delete before-lunch");
+    await page.getByRole("dialog").getByRole("button", { name: "Delete before-lunch" }).click();
     await page.locator(".notice").getByText("before-lunch is deleted").waitFor();
     await named("before-lunch").waitFor({ state: "detached" });
     await page.getByText("A checkpoint keeps where the rack stands").waitFor();

@@ -277,7 +277,7 @@ describe("an exploration of native programs", () => {
     const file = compiled(folder, "log_check.c", ["-ldl"]), path = `${folder}/none.yaml`;
     const text = (more: string) => `name: log\nhosts: { a: , b:  }\nprograms: [{ ${more} }]\n`;
     await Deno.writeTextFile(path, text(`on: a, native: [${file}], recover: [./gone]`));
-    await assert.rejects(explored(path), /Program \.\/gone on a is not there/);
+    await assert.rejects(explored(path), /Program \.\/gone on a: cannot find/);
     await Deno.writeTextFile(path, text(`on: a, native: [${file}]`));
     await assert.rejects(explored(path), /no host has a recovery.*recover: \[\.\/my_recovery\]/s);
   });

@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, it } from "@std/testing/bdd";
 import { Refusal } from "../../fabric/rack/plan/problem.ts";
 import { PACKINGS } from "../../fabric/rack/assembly/topology.ts";
 import { bundleProgram } from "../../console/rack/own/bundle.ts";
+import { reachOfProgram } from "../../console/rack/prepare.ts";
 import { probeProgram } from "../../console/rack/own/probe.ts";
 import { fromFileUrl, projectFile } from "../../console/base/paths.ts";
 import { isAlive } from "../../console/base/process_stat.ts";
@@ -278,7 +279,7 @@ describe("a program whose top level does what it may not", () => {
 describe("a top level without an end", () => {
   it("is refused when it has used so much of a processor", async () => {
     const path = await rig.file("loops.ts", `for (;;);\n${WHOLE}`);
-    const text = await bundleProgram(path);
+    const text = await bundleProgram(path, { reach: reachOfProgram(path) });
     await assert.rejects(probeProgram(text, { path, processorMs: 700 }), (error) => {
       assert.ok(error instanceof Refusal);
       assert.match(
@@ -296,7 +297,7 @@ describe("a top level that waits", () => {
 
   beforeAll(async () => {
     path = await rig.file("waits.ts", `${WAITS}${WHOLE}`);
-    text = await bundleProgram(path);
+    text = await bundleProgram(path, { reach: reachOfProgram(path) });
   });
 
   it("is refused, though it uses no processor", async () => {
@@ -315,7 +316,8 @@ describe("a top level that waits", () => {
   it("is refused, too, where it computes between its waits", async () => {
     const turns = "for (;;) { for (let i = 0; i < 1e8; i++); " +
       "Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 800); }\n";
-    const own = await rig.file("turns.ts", `${turns}${WHOLE}`), bundled = await bundleProgram(own);
+    const own = await rig.file("turns.ts", `${turns}${WHOLE}`),
+      bundled = await bundleProgram(own, { reach: reachOfProgram(own) });
     await atSomePace(async (slower) => {
       const limits = { patienceMs: 2_000 * slower, processorMs: 60_000 };
       await assert.rejects(probeProgram(bundled, { path: own, ...limits }), (error) => {
@@ -348,7 +350,7 @@ describe("a top level that ends, on a machine that holds its process up", () => 
 
   beforeAll(async () => {
     path = await rig.file("whole.ts", WHOLE);
-    text = await bundleProgram(path);
+    text = await bundleProgram(path, { reach: reachOfProgram(path) });
   });
 
   it("is loaded, however long that is", async () => {

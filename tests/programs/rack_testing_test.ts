@@ -88,7 +88,8 @@ describe("rackmesh/testing", () => {
       "three.yaml",
       text.replace("records: 10", "records: 3").replaceAll("./", scenario.replace(/[^/]*$/, "")),
     );
-    const said = await rig.must(["run", same, "--pack", "all", "--seed", "9"]);
+    const reads = ["--allow-read", scenario.replace(/\/[^/]*$/, "")];
+    const said = await rig.must(["run", same, ...reads, "--pack", "all", "--seed", "9"]);
     // But for wall time, and where each is kept.
     const lines = (all: string) =>
       all.trimEnd().split("\n").map((line) => line.replace(/ in \S+ s,|, kept in .*/, ""));

@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { AxeBuilder } from "@axe-core/playwright";
 import { type Browser, chromium, type Locator, type Page } from "playwright-core";
+import { statOf } from "../../console/base/process_stat.ts";
 import { CommandRig, type RunningCommand } from "./command.ts";
 import { eventually } from "./eventually.ts";
 
@@ -175,6 +176,17 @@ export class BrowserRig {
   async killConsole(): Promise<void> {
     this.#command.kill("SIGKILL");
     await this.#command.ended;
+  }
+
+  /** Its process stands: its sockets are open, and nobody answers. */
+  async stopConsole(): Promise<void> {
+    this.#command.kill("SIGSTOP");
+    const { pid } = this.#command;
+    await eventually("the console stands", () => statOf(pid)?.[0] === "T");
+  }
+
+  goOnConsole(): void {
+    this.#command.kill("SIGCONT");
   }
 
   /** A console again, at the same address. @returns what signs in to it. */

@@ -35,6 +35,8 @@ export interface RunPlace {
 
 /** What to run, and how. */
 export interface RunOf extends Omit<PrepareOptions, "packing" | "input"> {
+  /** Folders below which it may read, besides its own. */
+  readonly allowRead?: readonly string[];
   /** Text of a scenario file, or the path of one that is shipped. */
   readonly scenario: string | URL;
   /** Bytes of the file that `put` writes; its content follows from this number. */
@@ -105,12 +107,16 @@ export class RackBench {
 
   /** The one rack that a scenario and these choices stand for. */
   async prepare(run: RunOf): Promise<Prepared> {
-    const { scenario, inputBytes, packing = "node", ...choices } = run;
+    const { scenario, inputBytes, allowRead, packing = "node", ...choices } = run;
     let path = `${this.directory}/scenario.yaml`;
     if (typeof scenario === "string") await Deno.writeTextFile(path, scenario);
     else path = scenario.pathname;
     const input = inputBytes === undefined ? {} : { input: await this.input(inputBytes) };
-    const prepared = await prepare(await readScenario(path), { ...choices, ...input, packing });
+    const prepared = await prepare(await readScenario(path, { allowRead }), {
+      ...choices,
+      ...input,
+      packing,
+    });
     assert.equal(prepared.length, 1, "Name method and ddio: a test runs one rack at a time");
     return prepared[0]!;
   }

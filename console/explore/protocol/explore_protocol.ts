@@ -3,7 +3,7 @@
  * `fabric/coherence` (its README) defines the checks of each state, and the freedom of links.
  */
 import { RackError } from "../../base/rack_error.ts";
-import { findProgram, misplaced } from "../../rack/prepare.ts";
+import { findProgram, misplaced, reachOfProgram } from "../../rack/prepare.ts";
 import { type ConfinedWorker, startConfined, stoppable } from "../../rack/own/confined.ts";
 import type { StatesAnswer, StatesJob } from "../../rack/own/protocol_main.ts";
 import {
@@ -36,7 +36,7 @@ export async function exploreProtocol(
   options: ExploreProtocolOptions,
 ): Promise<ProtocolExplored> {
   const { jobs, statesMax = STATES_MAX, racks = PROTOCOL_RACKS, stopped, onProgress } = options;
-  const { text, isProtocol } = await findProgram(file, Deno.cwd());
+  const { text, isProtocol } = await findProgram(file, reachOfProgram(file));
   if (!isProtocol) throw misplaced(file, "a program", "rows of the coherent cards' protocol");
   const answers: (StatesAnswer | undefined)[] = racks.map(() => undefined);
   const states = racks.map(() => 0);

@@ -2,6 +2,7 @@
 import { refusal } from "../../../fabric/rack/plan/problem.ts";
 import { ifThere } from "../../base/files.ts";
 import { sha256 } from "../../base/sha256.ts";
+import { admitFile, type Reach } from "../../scenarios/read_door.ts";
 
 export interface Binary {
   /** Absolute, without links. */
@@ -10,19 +11,22 @@ export interface Binary {
 }
 
 /**
- * @param run its name, looked up in PATH, or its path, which begins in `base`.
- * @throws Refusal where it is not there, or cannot run with a preloaded library.
+ * @param run its name, looked up in PATH, or its path, also of one in a folder of PATH.
+ * @throws Refusal where it is not there, the scenario may not read it, or it cannot run with a
+ * preloaded library.
  */
 export async function findBinary(
   run: string,
-  { base, on }: { readonly base: string; readonly on: string },
+  { reach, on }: { readonly reach: Reach; readonly on: string },
 ): Promise<Binary> {
   const who = `Program ${run} on ${on}`;
-  const path = run.startsWith("/") ? run : `${base}/${run.replace(/^(?:\.\/)+/, "")}`;
-  const file = run.includes("/") ? realFile(path) : executableInPath(run);
+  const file = isInPath(run)
+    ? realFile(run)
+    : run.includes("/")
+    ? admitFile(run, reach, who)
+    : executableInPath(run);
   if (file === undefined) {
-    const found = `${who} is not there`;
-    throw refusal("", { found, expected: run.includes("/") ? `a program ${path}` : inPath(run) });
+    throw refusal("", { found: `${who} is not there`, expected: inPath(run) });
   }
   const refused = await problemOf(file);
   if (refused !== undefined) {
@@ -47,6 +51,11 @@ function inPath(run: string): string {
 /** The file of a command, without links; undefined where no folder of PATH has it. */
 export function executableInPath(name: string): string | undefined {
   return foldersOfPath().map((folder) => realFile(`${folder}/${name}`)).find(isExecutable);
+}
+
+/** As good as its name alone: what PATH has is no secret of a user's. */
+function isInPath(path: string): boolean {
+  return foldersOfPath().some((folder) => path === `${folder}/${path.replace(/.*\//, "")}`);
 }
 
 function foldersOfPath(): readonly string[] {

@@ -7,6 +7,7 @@ import type { ProgramScenario } from "../../../fabric/rack/scenario/scenario.ts"
 import { ifThere } from "../../base/files.ts";
 import { sha256 } from "../../base/sha256.ts";
 import { runsDirectory } from "../../base/paths.ts";
+import type { Reach } from "../../scenarios/read_door.ts";
 import { type Binary, findBinary } from "./binary.ts";
 import { nativeLibrary } from "./library.ts";
 import { unseenFlushes } from "./unseen_flushes.ts";
@@ -49,7 +50,7 @@ const LEASE_VARIABLE = "RACKMESH_LEASE";
  */
 export async function withBinaries(
   programs: readonly ProgramScenario[],
-  { base, door }: { readonly base: string; readonly door: NativeDoor | undefined },
+  { reach, door }: { readonly reach: Reach; readonly door: NativeDoor | undefined },
 ): Promise<{ readonly programs: readonly ProgramScenario[]; readonly native?: NativeManner }> {
   const natives = programs.filter(({ native }) => native !== undefined);
   const [first] = natives;
@@ -67,7 +68,7 @@ export async function withBinaries(
   ]);
   const flushes: Record<string, number> = {};
   for (const { run, on, env } of commands) {
-    if (!binaries.has(run)) binaries.set(run, await findBinary(run, { base, on }));
+    if (!binaries.has(run)) binaries.set(run, await findBinary(run, { reach, on }));
     const { file } = binaries.get(run)!;
     const count = flushes[file] ?? unseenFlushes(file, env);
     if (count > 0) flushes[file] = count;

@@ -2,9 +2,11 @@
  * A user's own program as one module without imports. The text is loaded where nothing is allowed,
  * any number of times; see `nodes/host/own_programs.ts`.
  */
+import { resolve } from "node:path";
 import { SHADOWED } from "../../../nodes/host/own_programs.ts";
 import { refusal } from "../../../fabric/rack/plan/problem.ts";
-import { fromFileUrl, projectFile, toFileUrl } from "../../base/paths.ts";
+import { fromFileUrl, projectFile, ROOT, toFileUrl } from "../../base/paths.ts";
+import { isBelow, outside, type Reach, refuseSecret } from "../../scenarios/read_door.ts";
 
 interface BundleError {
   readonly text: string;
@@ -24,6 +26,8 @@ const IS_FIRST = "rackmeshIsFirst$";
 const STOP = `if (${IS_FIRST}) { ${IS_FIRST} = false; debugger; } `;
 
 export interface BundleOptions {
+  /** What the program may import besides this clone's public modules. */
+  readonly reach: Reach;
   /** At the file's first line, the first instance waits for a debugger's user. */
   readonly stops?: boolean | undefined;
 }
@@ -31,16 +35,17 @@ export interface BundleOptions {
 /**
  * The module text: its default export makes an instance of the program, `Instantiate` of
  * `own_programs.ts`. A source map in it names the user's files, for stacks and debuggers.
- * @throws Refusal where a file cannot be read or parsed, or imports something other than a file.
+ * @throws Refusal where a file cannot be read or parsed, imports something other than a file, or one
+ * that the scenario may not read.
  */
 export async function bundleProgram(
   path: string,
-  { stops = false }: BundleOptions = {},
+  { stops = false, reach }: BundleOptions,
 ): Promise<string> {
   const { buildSync } = await import("esbuild");
   const contents = await readProgram(path);
   try {
-    const { outputFiles } = buildSync({
+    const { outputFiles, metafile } = buildSync({
       // As text: in the path of an entry, esbuild takes `?` and `#` for the beginning of a suffix.
       stdin: {
         contents: stops ? stopping(contents) : contents,
@@ -49,6 +54,7 @@ export async function bundleProgram(
         loader: path.endsWith(".js") ? "js" : "ts",
       },
       bundle: true,
+      metafile: true,
       // A protocol imports this module by name, wherever its file is.
       alias: { rackmesh: fromFileUrl(projectFile("nodes/protocol.ts")) },
       write: false,
@@ -70,12 +76,45 @@ export async function bundleProgram(
       tsconfigRaw: "{}",
       logLevel: "silent",
     });
+    const imported = Object.keys(metafile.inputs).filter((file) => !isEntry(file)).map(absolute);
+    for (const file of imported) refuseOutside(file, { path, reach });
+    for (const file of imported) if (!isOurs(file)) reach.onRead?.(file);
     return moduleText(outputFiles[0]!.text, { path, ...(stops && { contents }) });
   } catch (error) {
     const [first] = (error as { readonly errors?: readonly BundleError[] }).errors ?? [];
     if (first === undefined) throw error;
+    // What is wrong in a file says what is in it, and what cannot be found, what is not there.
+    refuseMistaken(first, { path, reach });
     throw refusal("", { found: `Cannot load ${path}: ${errorText(first)}`, cause: error });
   }
+}
+
+function isOurs(file: string): boolean {
+  return ["nodes", "fabric"].some((folder) => file.startsWith(`${ROOT}/${folder}/`));
+}
+
+interface Importer {
+  readonly path: string;
+  readonly reach: Reach;
+}
+
+function refuseOutside(file: string, { path, reach }: Importer): void {
+  if (!isOurs(file) && !isBelow(file, reach)) throw outside(file, reach, `An import of ${path}`);
+  refuseSecret(file, `An import of ${path}`);
+}
+
+function refuseMistaken({ text, location }: BundleError, importer: Importer): void {
+  if (location !== null && !isEntry(location.file)) {
+    refuseOutside(absolute(location.file), importer);
+  }
+  const wanted =
+    /^(?:Could not resolve|No loader is configured for .* files:|Cannot read file) "?([^"]+)"?/
+      .exec(text)?.[1];
+  if (wanted === undefined || !/^[./]/.test(wanted)) return;
+  const from = location === null || isEntry(location.file)
+    ? importer.path
+    : absolute(location.file);
+  refuseOutside(resolve(from, "..", wanted), importer);
 }
 
 async function readProgram(path: string): Promise<string> {

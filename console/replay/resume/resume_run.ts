@@ -64,7 +64,12 @@ export async function resumeRun(run: string, options: ResumeOptions): Promise<Re
   const native = known && await nativeAgain(known, options.native);
   const { target, at, repeated, nodes, runFile: old } = await readRun(run, options);
   const created = await createRunDirectory(old.plan.scenario), { id, path: directory } = created;
-  const files = captureFiles({ flags: options, scenario: {}, base: directory, directory });
+  const files = captureFiles({
+    flags: options,
+    scenario: {},
+    reach: { base: directory, allowRead: [] },
+    directory,
+  });
   const observe = scopeFor(files);
   const expected = { run: target.run, at, nodes };
   // All devices are this machine's.

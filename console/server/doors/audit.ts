@@ -1,4 +1,5 @@
 import type { AuditEntry } from "../../api/session.ts";
+import type { Caller } from "./keys.ts";
 
 const KEPT_MOST = 1_000;
 /** The file is begun anew beyond this; the one before stays beside it. */
@@ -19,6 +20,23 @@ export class AuditLog {
     this.#entries.push(numbered);
     if (this.#entries.length > KEPT_MOST) this.#entries.shift();
     this.#write(JSON.stringify(numbered));
+  }
+
+  /** A file that a scenario has read. */
+  addRead(
+    by: Caller | undefined,
+    { file, detail }: { readonly file: string; readonly detail: unknown },
+  ): void {
+    this.add({
+      at: new Date().toISOString(),
+      session: by?.session ?? "",
+      role: by?.role ?? null,
+      action: "read",
+      target: file,
+      detail,
+      status: 200,
+      result: "done",
+    });
   }
 
   entries(): AuditEntry[] {

@@ -5,12 +5,12 @@ import { BusError } from "../../../fabric/bus/bus.ts";
 import { EXIT } from "../../../fabric/base/exit.ts";
 import { ORDER_NAMES } from "../../../fabric/rack/plan/option_rows.ts";
 import { formatProblem, type Problem, Refusal } from "../../../fabric/rack/plan/problem.ts";
-import type { ApiError } from "../../api/common.ts";
+import { type ApiError, PROBLEM_TYPE } from "../../api/common.ts";
 import { RackError } from "../../base/rack_error.ts";
 import { explain } from "../../rack/failure.ts";
 import { ReplaysBusy } from "../replays.ts";
 
-type Kind = ApiError["error"]["kind"];
+type Kind = ApiError["kind"];
 
 const STATUS = {
   "bad-request": 400,
@@ -26,21 +26,55 @@ const STATUS = {
   "no-answer": 503,
 } as const satisfies Record<Kind, number>;
 
+const TITLES = {
+  "bad-request": "The request does not fit its schema",
+  "not-signed-in": "Sign in first",
+  "not-allowed": "Not allowed",
+  "not-found": "There is no such thing",
+  "failed": "It was tried, and has failed",
+  "too-large": "Too large",
+  "wrong-host": "Another server is meant",
+  "refused": "The input is refused",
+  "too-many": "Too many",
+  "internal": "A bug of the console",
+  "no-answer": "The rack does not answer",
+} as const satisfies Record<Kind, string>;
+
 export class ApiFailure extends Error {
   override readonly name = "ApiFailure";
   readonly kind: Kind;
 
-  constructor(kind: Kind, message: string) {
+  /** When the request may come again. */
+  readonly waitMs: number | undefined;
+
+  constructor(kind: Kind, message: string, { waitMs }: { readonly waitMs?: number } = {}) {
     super(message);
     this.kind = kind;
+    this.waitMs = waitMs;
   }
 }
 
 export function failureResponse(error: unknown, c: Context): Response {
-  const { kind, ...rest } = failureOf(error);
-  const body: ApiError = { error: { kind, ...rest } };
+  const { kind, message, ...rest } = failureOf(error);
   if (kind === "not-signed-in") c.header("WWW-Authenticate", "Bearer");
-  return c.json(body, STATUS[kind]);
+  const waitMs = error instanceof ApiFailure ? error.waitMs : undefined;
+  if (waitMs !== undefined) c.header("Retry-After", `${Math.ceil(waitMs / 1_000)}`);
+  return problemResponse(c, { kind, detail: message, ...rest });
+}
+
+function problemResponse(
+  c: Context,
+  { kind, ...rest }: Pick<ApiError, "kind" | "detail" | "problems" | "exitCode">,
+): Response {
+  const status = STATUS[kind];
+  const body: ApiError = {
+    type: `urn:rackmesh:${kind}`,
+    title: TITLES[kind],
+    status,
+    kind,
+    ...rest,
+  };
+  return c.body(JSON.stringify(body), status, { "Content-Type": PROBLEM_TYPE });
 }
 
 function failureOf(error: unknown): {
@@ -94,13 +128,6 @@ export function invalidResponse(
     if (problem.expected !== "") return formatProblem(problem);
     return problem.path === "" ? problem.found : `${problem.path}: ${problem.found}`;
   });
-  const body: ApiError = {
-    error: {
-      kind: "bad-request",
-      message: text.join("; "),
-      problems,
-      exitCode: EXIT.usage,
-    },
-  };
-  return c.json(body, 400);
+  const detail = text.join("; ");
+  return problemResponse(c, { kind: "bad-request", detail, problems, exitCode: EXIT.usage });
 }

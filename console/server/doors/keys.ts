@@ -97,7 +97,7 @@ function randomText(): string {
 }
 
 /** Comparing hashes tells an attacker nothing about how near a guess is. */
-async function hashOf(text: string): Promise<string> {
+export async function hashOf(text: string): Promise<string> {
   const bytes = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(text));
   return new Uint8Array(bytes).toHex();
 }

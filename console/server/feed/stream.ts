@@ -1,9 +1,9 @@
 import { sleep } from "../../../fabric/bus/wall_time.ts";
 import type { Batch, Message } from "../../api/feed.ts";
+import { FEED_ALIVE_MS } from "../../api/feed_terms.ts";
 import type { Console } from "../context.ts";
 
 const BATCH_MS = 25;
-const ALIVE_MS = 5_000;
 
 export interface FeedOptions extends Pick<Console, "watchers" | "jobs"> {
   readonly run: string | undefined;
@@ -71,7 +71,7 @@ export async function feed(options: FeedOptions): Promise<void> {
 async function woken(give: (resolve: () => void) => void): Promise<void> {
   const { promise, resolve } = Promise.withResolvers<void>();
   give(resolve);
-  const timer = setTimeout(resolve, ALIVE_MS);
+  const timer = setTimeout(resolve, FEED_ALIVE_MS);
   await promise;
   clearTimeout(timer);
 }

@@ -1,6 +1,8 @@
 import { fromFileUrl, projectFile } from "../../base/paths.ts";
 import { commandFlags } from "../../base/v8_flags.ts";
 import type { Job, JobDetail, JobOrder, JobResult } from "../../api/jobs.ts";
+import type { AuditLog } from "../doors/audit.ts";
+import type { Caller } from "../doors/keys.ts";
 import { lines } from "./lines.ts";
 import type { JobLine, JobWork } from "./protocol.ts";
 
@@ -14,6 +16,7 @@ const END_MS = 20_000;
 interface Entry {
   job: Job;
   readonly order: JobOrder;
+  readonly by: Caller | undefined;
   result: JobResult | null;
   readonly child: Deno.ChildProcess;
   readonly beganMs: number;
@@ -23,6 +26,7 @@ interface Entry {
 export class Jobs {
   readonly #wallMs: () => number;
   readonly #allowNative: boolean;
+  readonly #audit: AuditLog | undefined;
   readonly #entries = new Map<string, Entry>();
   readonly #readers = new Set<(id: string | undefined) => void>();
   readonly #own = new Set<string>();
@@ -32,13 +36,15 @@ export class Jobs {
 
   /** @param options.allowNative jobs may run native programs. */
   constructor(
-    { wallMs, allowNative = false }: {
+    { wallMs, allowNative = false, audit }: {
       readonly wallMs: () => number;
+      readonly audit?: AuditLog;
       readonly allowNative?: boolean;
     },
   ) {
     this.#wallMs = wallMs;
     this.#allowNative = allowNative;
+    this.#audit = audit;
   }
 
   list(): Job[] {
@@ -75,7 +81,8 @@ export class Jobs {
     return () => this.#readers.delete(reader);
   }
 
-  start(work: JobWork, name: string): Job {
+  /** @param by who has ordered it, for the audit log. */
+  start(work: JobWork, name: string, by?: Caller): Job {
     const { order } = work;
     const id = `job-${++this.#count}`;
     const child = new Deno.Command(Deno.execPath(), {
@@ -101,7 +108,7 @@ export class Jobs {
       notes: [],
     };
     const ended = this.#follow(id, child);
-    this.#entries.set(id, { job, order, result: null, child, beganMs: this.#wallMs(), ended });
+    this.#entries.set(id, { job, order, by, result: null, child, beganMs: this.#wallMs(), ended });
     this.#forgetOld();
     void give(child, this.#allowNative ? { ...work, allowNative: true } : work);
     this.#tell(id);
@@ -150,6 +157,10 @@ export class Jobs {
         this.#own.add(line.run);
         this.#change(id, { run: line.run });
         return this.tellRuns();
+      case "read": {
+        const { by } = this.#entries.get(id)!;
+        return this.#audit?.addRead(by, { file: line.file, detail: { job: id } });
+      }
       case "note":
         return this.#change(id, { notes: [...job.notes, line.text].slice(-NOTES_MAX) });
       case "result":

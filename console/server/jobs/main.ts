@@ -336,9 +336,18 @@ async function sweep(
   say({ say: "end", verdict: `${done} of ${all} done`, isGood: done === all });
 }
 
+function toldOnce(): (file: string) => void {
+  const told = new Set<string>();
+  return (file) => {
+    if (told.has(file)) return;
+    told.add(file);
+    say({ say: "read", file });
+  };
+}
+
 async function main(signal: AbortSignal): Promise<void> {
   const text = await new Response(Deno.stdin.readable).text();
-  const { order, scenario: path, base, replay, allowNative }: JobWork = JSON.parse(text);
+  const { order, scenario: path, reach, replay, allowNative }: JobWork = JSON.parse(text);
   const native = consoleDoor(allowNative, (text) => say({ say: "note", text }));
   switch (order.kind) {
     case "resume":
@@ -348,7 +357,7 @@ async function main(signal: AbortSignal): Promise<void> {
     case "matrix":
       return await matrix({ order, signal });
   }
-  const scenario = await readScenario(path, { base });
+  const scenario = await readScenario(path, { ...reach, onRead: toldOnce() });
   switch (order.kind) {
     case "run":
       return await run({ order, scenario, signal, replay, native });

@@ -1,12 +1,13 @@
 import type { JobOrder, JobResult } from "../../api/jobs.ts";
+import type { Reach } from "../../scenarios/read_door.ts";
 
 export interface JobWork {
   /** Native programs may run: the console was started so. */
   readonly allowNative?: true;
   readonly order: JobOrder;
-  /** A path, and where the scenario's own paths begin if not in its folder. */
   readonly scenario: string;
-  readonly base: string | undefined;
+  /** What the scenario may read. */
+  readonly reach: Reach;
   /** For a run that shows a counterexample. */
   readonly replay?: { readonly faults: string; readonly input: string | undefined };
 }
@@ -14,6 +15,8 @@ export interface JobWork {
 export type JobLine =
   | { readonly say: "progress"; readonly title: string; readonly share: number }
   | { readonly say: "run"; readonly run: string }
+  /** A file that its scenario names, and that is read. */
+  | { readonly say: "read"; readonly file: string }
   | { readonly say: "note"; readonly text: string }
   | { readonly say: "result"; readonly result: JobResult }
   | { readonly say: "end"; readonly verdict: string; readonly isGood: boolean }

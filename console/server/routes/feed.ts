@@ -7,7 +7,11 @@ import { ApiFailure } from "../doors/errors.ts";
 import { feed } from "../feed/stream.ts";
 import { failures, newRoutes, runNamed } from "./route.ts";
 
-const LINES = "each line is a Batch: see the schemas";
+const LINES = {
+  description: "each line is a Batch",
+  contentMediaType: "application/x-ndjson",
+  contentSchema: { $ref: "#/components/schemas/Batch" },
+};
 
 const get = createRoute({
   method: "get",
@@ -17,7 +21,7 @@ const get = createRoute({
   responses: {
     200: {
       description: "Lines, until the reader goes",
-      content: { "application/x-ndjson": { schema: z.string().meta({ description: LINES }) } },
+      content: { "application/x-ndjson": { schema: z.string().meta(LINES) } },
     },
     ...failures,
   },

@@ -2,9 +2,8 @@
 import { createRoute, z } from "@hono/zod-openapi";
 import { done, name } from "../../api/common.ts";
 import * as api from "../../api/jobs.ts";
-import { shippedScenarios } from "../../scenarios/shipped.ts";
-import { keepText } from "../../scenarios/kept_text.ts";
 import type { Console } from "../context.ts";
+import { givenScenario } from "../given_scenario.ts";
 import { ApiFailure } from "../doors/errors.ts";
 import { RUNNING_MAX } from "../jobs/jobs.ts";
 import type { JobWork } from "../jobs/protocol.ts";
@@ -44,11 +43,12 @@ const cancel = createRoute({
   responses: answers(done, "It is ending"),
 });
 
-export function jobRoutes({ jobs }: Console) {
+export function jobRoutes(console: Console) {
+  const { jobs } = console;
   return newRoutes()
     .openapi(list, (c) => c.json({ jobs: jobs.list() }, 200))
     .openapi(post, async (c) => {
-      const order = c.req.valid("json");
+      const order = c.req.valid("json"), caller = c.get("caller");
       const isText = "scenario" in order && "text" in order.scenario;
       c.set("detail", isText ? { ...order, scenario: "a text" } : order);
       if (jobs.running >= RUNNING_MAX) {
@@ -57,12 +57,13 @@ export function jobRoutes({ jobs }: Console) {
       if (!("scenario" in order)) {
         if ("run" in order) await runNamed(order.run);
         const title = "run" in order ? order.run : "every method";
-        return c.json(jobs.start({ order, scenario: "", base: undefined }, title), 200);
+        const work = { order, scenario: "", reach: { base: "", allowRead: [] } };
+        return c.json(jobs.start(work, title, caller), 200);
       }
-      const { path, base, title } = await fileOf(order.scenario);
+      const { path, reach, title } = await givenScenario(order.scenario, console);
       const replay = order.kind === "run" ? replayOf(jobs, order) : undefined;
-      const work = { order, scenario: path, base, ...(replay && { replay }) };
-      return c.json(jobs.start(work, title), 200);
+      const work = { order, scenario: path, reach, ...(replay && { replay }) };
+      return c.json(jobs.start(work, title, caller), 200);
     })
     .openapi(one, (c) => {
       const found = jobs.find(c.req.valid("param").job);
@@ -90,21 +91,4 @@ function replayOf(
     throw new ApiFailure("not-found", `${job} has no counterexample of ${variant}`);
   }
   return { faults: found.faults, input: explored.input };
-}
-
-async function fileOf(source: api.ScenarioSource): Promise<{
-  readonly path: string;
-  readonly base: string | undefined;
-  readonly title: string;
-}> {
-  const all = await shippedScenarios();
-  const wanted = "shipped" in source ? source.shipped : source.like;
-  const found = all.find(({ name }) => name === wanted);
-  if (wanted !== undefined && found === undefined) {
-    const known = all.map(({ name }) => name).join(", ");
-    throw new ApiFailure("not-found", `There is no scenario ${wanted}: there are ${known}`);
-  }
-  if ("shipped" in source) return { path: found!.file, base: undefined, title: found!.name };
-  const path = await keepText(source.text);
-  return { path, base: found?.file.replace(/\/[^/]*$/, ""), title: found?.name ?? "a text" };
 }

@@ -10,14 +10,10 @@ import * as api from "../../api/orders.ts";
 import { listObjects, putObject, readObject, removeObject } from "../../rack/live/transfer.ts";
 import { OBJECT_BYTES_MAX } from "../doors/guards.ts";
 import { ApiFailure } from "../doors/errors.ts";
-import { answers, failures, newRoutes, onRack, runParams } from "./route.ts";
+import { answers, bytesAnswer, bytesContent, newRoutes, onRack, runParams } from "./route.ts";
 
 const hostParams = runParams.extend({ host: name });
 const objectParams = hostParams.extend({ object: z.string().min(1).max(400) });
-
-const bytes = {
-  "application/octet-stream": { schema: z.string().meta({ format: "binary" }) },
-};
 
 const list = createRoute({
   method: "post",
@@ -34,7 +30,7 @@ const put = createRoute({
   request: {
     params: objectParams,
     query: api.putQuery,
-    body: { required: true, content: bytes },
+    body: { required: true, content: bytesContent },
   },
   responses: answers(api.putDone, "What was confirmed and promised"),
 });
@@ -44,7 +40,7 @@ const get = createRoute({
   path: "/racks/{run}/objects/{host}/{object}/get",
   summary: "Reads an object out of a host's SCM",
   request: { params: objectParams, query: api.getQuery },
-  responses: { 200: { description: "Its bytes", content: bytes }, ...failures },
+  responses: bytesAnswer,
 });
 
 const remove = createRoute({

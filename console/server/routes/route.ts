@@ -1,5 +1,5 @@
 import { OpenAPIHono, z } from "@hono/zod-openapi";
-import { apiError, name } from "../../api/common.ts";
+import { apiError, name, PROBLEM_TYPE } from "../../api/common.ts";
 import { type RackLink, withRack } from "../../rack/live/racks.ts";
 import { listRuns, type RunRow } from "../../rack/run_directory.ts";
 import type { Env } from "../context.ts";
@@ -20,10 +20,20 @@ export function answers<Schema extends z.ZodType>(schema: Schema, description: s
   };
 }
 
-const failure = { content: { "application/json": { schema: apiError } } };
+const failure = { content: { [PROBLEM_TYPE]: { schema: apiError } } };
 export const failures = {
-  "4XX": { description: "The request is refused: `error.kind` says how", ...failure },
+  "4XX": { description: "The request is refused: `kind` says how", ...failure },
   "5XX": { description: "The rack does not answer, or a bug of ours", ...failure },
+} as const;
+
+export const bytesContent = {
+  "application/octet-stream": { schema: z.string().meta({ format: "binary" }) },
+};
+
+/** `responses` of a route that answers with a file. */
+export const bytesAnswer = {
+  200: { description: "Its bytes", content: bytesContent },
+  ...failures,
 } as const;
 
 /** `request.body` of a route that takes JSON. */

@@ -35,7 +35,8 @@ import { isThere } from "../../base/files.ts";
 import type { Console } from "../context.ts";
 import { topologyOf } from "../documents.ts";
 import { ApiFailure } from "../doors/errors.ts";
-import { answers, failures, newRoutes, runNamed, runParams, takes } from "./route.ts";
+import { hideSecrets, hidingSecrets, secretsOf } from "../secrets.ts";
+import { answers, bytesAnswer, newRoutes, runNamed, runParams, takes } from "./route.ts";
 
 const list = createRoute({
   method: "get",
@@ -97,13 +98,7 @@ const getFile = createRoute({
   path: "/runs/{run}/file",
   summary: "A file of a run",
   request: { params: runParams, query: fileQuery },
-  responses: {
-    200: {
-      description: "Its bytes",
-      content: { "application/octet-stream": { schema: z.string().meta({ format: "binary" }) } },
-    },
-    ...failures,
-  },
+  responses: bytesAnswer,
 });
 
 const keep = createRoute({
@@ -223,7 +218,11 @@ export function runRoutes({ jobs, replays }: Console) {
         lines.push({ log, line });
         if (lines.length > 2 * last) lines.splice(0, last);
       }
-      return c.json({ lines: lines.slice(-last) }, 200);
+      const secrets = await secretsOf(id);
+      const shown = lines.slice(-last).map(({ log, line }) => {
+        return { log, line: hideSecrets(line, secrets) };
+      });
+      return c.json({ lines: shown }, 200);
     })
     .openapi(getFiles, async (c) => {
       const { path } = await runNamed(c.req.valid("param").run);
@@ -234,7 +233,11 @@ export function runRoutes({ jobs, replays }: Console) {
       const wanted = c.req.valid("query").path;
       const found = filesOf(path).find((each) => each.path === wanted);
       if (found === undefined) throw new ApiFailure("not-found", `${id} has no file ${wanted}`);
-      const { readable } = await Deno.open(`${path}/${found.path}`);
+      c.set("isAudited", true);
+      c.set("detail", { path: found.path });
+      const secrets = await secretsOf(id);
+      const { readable: whole } = await Deno.open(`${path}/${found.path}`);
+      const readable = secrets.length === 0 ? whole : whole.pipeThrough(hidingSecrets(secrets));
       const file = `${id}-${found.path.replaceAll(/[^\w.-]/g, "_")}`;
       // A run's file is never shown in place: it is no page of ours.
       return c.body(readable, 200, {

@@ -4,11 +4,12 @@ import { name } from "../../api/common.ts";
 import * as api from "../../api/scenarios.ts";
 import { readRunFile } from "../../rack/run_directory.ts";
 import { scenarioOfRun } from "../../scenarios/kept_scenario.ts";
-import { keepText } from "../../scenarios/kept_text.ts";
 import { SCHEMA_FILE, shippedScenarios } from "../../scenarios/shipped.ts";
 import { readScenario } from "../../scenarios/scenario_source.ts";
 import { newScenario } from "../../scenarios/new_scenario.ts";
 import { validateScenario } from "../../scenarios/validate.ts";
+import type { Console } from "../context.ts";
+import { givenScenario, shippedNamed } from "../given_scenario.ts";
 import { ApiFailure } from "../doors/errors.ts";
 import { answers, newRoutes, runNamed, runParams, takes } from "./route.ts";
 import { variantFolder } from "../../reports/run_summary.ts";
@@ -53,13 +54,23 @@ const ofRun = createRoute({
   responses: answers(api.runScenario, "A run of this text does the same again"),
 });
 
+/** @throws Refusal, ApiFailure */
+async function readGiven(
+  given: z.output<typeof api.validateOrder>,
+  console: Console,
+  onRead: (file: string) => void,
+) {
+  const { path, reach } = await givenScenario(given, console);
+  return await readScenario(path, { ...reach, onRead });
+}
+
 /** Without the file's name, which means nothing to the user who typed the text. */
 function problemsOf(error: unknown) {
   if (!(error instanceof Refusal)) throw error;
   return error.problems.map(({ file: _, ...problem }) => problem);
 }
 
-export function scenarioRoutes() {
+export function scenarioRoutes(console: Console) {
   return newRoutes()
     .openapi(ofRun, async (c) => {
       const row = await runNamed(c.req.valid("param").run), { id } = row;
@@ -69,7 +80,12 @@ export function scenarioRoutes() {
       if (runFile === undefined) throw new ApiFailure("not-found", `${id} has no run file`);
       const { plan, partitions } = runFile;
       const found = scenarioOfRun({ run: id, directory, plan, partitions });
-      const problems = await keepText(found.text).then(readScenario)
+      const by = c.get("caller");
+      const problems = await readGiven(
+        found,
+        console,
+        (file) => console.audit.addRead(by, { file, detail: { scenarioOf: id } }),
+      )
         .then((source) => validateScenario(source, { signal }))
         .then(() => [], problemsOf);
       return c.json({ ...found, notes: [...found.notes], name: plan.scenario, problems }, 200);
@@ -83,20 +99,19 @@ export function scenarioRoutes() {
       if (name === NEW) {
         return c.json({ name, text: newScenario({ name: "my-rack", schema: SCHEMA_FILE }) }, 200);
       }
-      const found = (await shippedScenarios()).find((each) => each.name === name);
-      if (found === undefined) throw new ApiFailure("not-found", `There is no scenario ${name}`);
-      return c.json({ name, text: await Deno.readTextFile(found.file) }, 200);
+      const { file } = await shippedNamed(name);
+      return c.json({ name, text: await Deno.readTextFile(file) }, 200);
     })
     .openapi(schema, async (c) => c.json(JSON.parse(await Deno.readTextFile(SCHEMA_FILE)), 200))
     .openapi(validate, async (c) => {
-      const { text, like } = c.req.valid("json");
-      c.set("detail", { letters: text.length });
-      const base = like === undefined
-        ? undefined
-        : (await shippedScenarios()).find((each) => each.name === like)?.file;
-      const path = await keepText(text);
+      const order = c.req.valid("json"), { text, ...where } = order, read = new Set<string>();
+      const tell = () => c.set("detail", { letters: text.length, ...where, read: [...read] });
+      tell();
       try {
-        const source = await readScenario(path, { base: base?.replace(/\/[^/]*$/, "") });
+        const source = await readGiven(order, console, (file) => {
+          read.add(file);
+          tell();
+        });
         const { signal } = c.req.raw;
         const { file: _, ...scenario } = await validateScenario(source, { signal });
         const { runs, programs, needsInput } = scenario;

@@ -3,7 +3,9 @@ import { done } from "../../api/common.ts";
 import { audit, link, newLink, session, signedIn, signIn } from "../../api/session.ts";
 import type { Console } from "../context.ts";
 import { ApiFailure } from "../doors/errors.ts";
+import { Buckets } from "../doors/buckets.ts";
 import { keyIn } from "../doors/guards.ts";
+import { hashOf } from "../doors/keys.ts";
 import { answers, newRoutes, takes } from "./route.ts";
 
 const post = createRoute({
@@ -48,12 +50,21 @@ export function linkTo(origin: string, token: string): string {
   return `${origin}/#token=${token}`;
 }
 
+/** Tries of one wrong token: 256 bits are not guessed, but a page may try again and again. */
+const FAILURE_RATE = { perSecond: 0.2, burst: 10 };
+
 export function sessionRoutes(console: Console) {
-  const { keys } = console;
+  const { keys, wallMs } = console, failures = new Buckets(FAILURE_RATE, wallMs);
   return newRoutes()
     .openapi(post, async (c) => {
-      const found = await keys.signIn(c.req.valid("json").token);
+      const { token } = c.req.valid("json");
+      const found = await keys.signIn(token);
       if (found === undefined) {
+        // Only what is wrong is counted, by what it is: a right token always gets in.
+        const waitMs = failures.take(await hashOf(token));
+        if (waitMs > 0) {
+          throw new ApiFailure("too-many", "This token was tried too often", { waitMs });
+        }
         throw new ApiFailure(
           "not-signed-in",
           "This token is spent or none of ours: rack console prints one that works once",

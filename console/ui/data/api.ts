@@ -14,6 +14,7 @@ import type {
   TimeOrder,
 } from "../../api/orders.ts";
 import type { linkFault, Topology } from "../../api/rack.ts";
+import type { projectFiles } from "../../api/projects.ts";
 import type { Report } from "../../api/report.ts";
 import type {
   Checkpoint,
@@ -145,8 +146,21 @@ export const api = {
   scenarioOf: (run: string, variant?: string) =>
     json<RunScenario>(withQuery(`/runs/${part(run)}/scenario`, { variant })),
   scenarioSchema: () => json<Record<string, unknown>>("/scenario-schema"),
-  validate: (text: string, like: string | undefined) =>
-    post<Validation>("/scenarios/validate", { text, ...(like !== undefined && { like }) }),
+  validate: (
+    text: string,
+    where: { readonly like?: string | undefined; readonly project?: string },
+  ) => post<Validation>("/scenarios/validate", { text, ...where }),
+  projectFiles: (project: string) =>
+    json<z.infer<typeof projectFiles>>(`/projects/${part(project)}/files`),
+  projectFile: (project: string, file: string) =>
+    request(`/projects/${part(project)}/files/${part(file)}`),
+  upload: (project: string, file: File) =>
+    json<unknown>(`/projects/${part(project)}/files/${part(file.name)}`, {
+      method: "PUT",
+      bytes: file,
+    }),
+  removeProjectFile: (project: string, file: string) =>
+    json<unknown>(`/projects/${part(project)}/files/${part(file)}`, { method: "DELETE" }),
   jobs: () => json<{ jobs: Job[] }>("/jobs"),
   job: (id: string) => json<JobDetail>(`/jobs/${part(id)}`),
   start: (order: JobOrderInput) => post<Job>("/jobs", order),

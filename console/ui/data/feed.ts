@@ -2,19 +2,13 @@
  * One JSON document a line. The feed goes on where it was after an interruption, and rests while
  * the page is hidden: a browser has but six connections for all pages of one server.
  */
-import { signal } from "@preact/signals";
+import { FEED_SILENCE_MS } from "../../api/feed_terms.ts";
+import { connection, interrupted, NO_ANSWER } from "./connection.ts";
 import type { Batch, Message } from "../../api/feed.ts";
 import { request } from "./session.ts";
 
-/** `since`: wall time in ms since 1970. */
-export type Connection =
-  | { readonly state: "connecting" | "live" }
-  | { readonly state: "interrupted"; readonly since: number; readonly why: string };
-
-export const connection = signal<Connection>({ state: "connecting" });
-
-/** The server sends an empty batch every few seconds; without any for so long, it is away. */
-const SILENCE_MS = 12_000;
+/** Beyond the silence after which the page says so: the connection itself may be broken. */
+const BROKEN_MS = 12_000;
 const AGAIN_MS = [100, 250, 500, 1_000, 2_000];
 
 export async function followFeed(
@@ -30,14 +24,15 @@ export async function followFeed(
     const attempt = new AbortController();
     const hide = () => document.hidden && attempt.abort();
     document.addEventListener("visibilitychange", hide);
+    const silence = new Silence(attempt);
     try {
       const parameters = new URLSearchParams({
         ...(run !== undefined && { run }),
         ...(after !== undefined && { after: String(after) }),
       });
       const end = AbortSignal.any([signal, attempt.signal]);
-      const response = await request(`/feed?${parameters}`, { signal: end });
-      for await (const batch of batchesOf(response, attempt)) {
+      const response = await request(`/feed?${parameters}`, { signal: end, isFeed: true });
+      for await (const batch of batchesOf(response, silence)) {
         failures = 0;
         connection.value = { state: "live" };
         after = batch.seq;
@@ -47,32 +42,46 @@ export async function followFeed(
     } catch (error) {
       if (signal.aborted) return;
       if (document.hidden) continue;
-      if (connection.value.state !== "interrupted") {
-        const why = (error as Error).message;
-        connection.value = { state: "interrupted", since: Date.now(), why };
-      }
+      interrupted(attempt.signal.aborted ? NO_ANSWER : (error as Error).message);
       await pause(AGAIN_MS[Math.min(failures++, AGAIN_MS.length - 1)]!, signal);
     } finally {
+      silence.end();
       document.removeEventListener("visibilitychange", hide);
       attempt.abort();
     }
   }
 }
 
-async function* batchesOf(response: Response, attempt: AbortController): AsyncGenerator<Batch> {
-  let timer = setTimeout(() => attempt.abort(), SILENCE_MS);
-  try {
-    let rest = "";
-    const text = response.body!.pipeThrough(new TextDecoderStream());
-    for await (const part of text) {
-      clearTimeout(timer);
-      timer = setTimeout(() => attempt.abort(), SILENCE_MS);
-      const lines = (rest + part).split("\n");
-      rest = lines.pop()!;
-      for (const line of lines) if (line !== "") yield JSON.parse(line);
-    }
-  } finally {
-    clearTimeout(timer);
+/** Says that the server does not answer; it may be slow, so that the connection is kept for longer. */
+class Silence {
+  readonly #attempt: AbortController;
+  #timers: ReturnType<typeof setTimeout>[] = [];
+
+  constructor(attempt: AbortController) {
+    this.#attempt = attempt;
+    this.heard();
+  }
+
+  heard(): void {
+    this.end();
+    this.#timers = [
+      setTimeout(() => document.hidden || interrupted(NO_ANSWER), FEED_SILENCE_MS),
+      setTimeout(() => this.#attempt.abort(), BROKEN_MS),
+    ];
+  }
+
+  end(): void {
+    for (const timer of this.#timers) clearTimeout(timer);
+  }
+}
+
+async function* batchesOf(response: Response, silence: Silence): AsyncGenerator<Batch> {
+  let rest = "";
+  for await (const part of response.body!.pipeThrough(new TextDecoderStream())) {
+    silence.heard();
+    const lines = (rest + part).split("\n");
+    rest = lines.pop()!;
+    for (const line of lines) if (line !== "") yield JSON.parse(line);
   }
 }
 

@@ -4,6 +4,7 @@
  * this host can read, as it could read a cookie.
  */
 import { computed, signal } from "@preact/signals";
+import { NO_ANSWER, whileAnswered } from "./connection.ts";
 import type { ApiError } from "../../api/common.ts";
 import type { Session, SignedIn } from "../../api/session.ts";
 
@@ -27,8 +28,8 @@ export const isOperator = computed(() => session.value?.role === "operator");
 
 /** Its message is the server's, or says that the server did not answer. */
 class RequestError extends Error {
-  readonly detail: ApiError["error"] | undefined;
-  constructor(message: string, options: { cause?: unknown; detail?: ApiError["error"] } = {}) {
+  readonly detail: ApiError | undefined;
+  constructor(message: string, options: { cause?: unknown; detail?: ApiError } = {}) {
     super(message, { cause: options.cause });
     this.name = "RequestError";
     this.detail = options.detail;
@@ -39,6 +40,10 @@ class RequestError extends Error {
 const OWN_HEADER = { "X-Rackmesh": "1" };
 
 export interface Request {
+  /** It is answered as long as the page is there, and watches the server itself. */
+  readonly isFeed?: boolean;
+  /** A sign-in: it goes without the key, and says nothing of it where it is refused. */
+  readonly isSignIn?: boolean;
   readonly method?: "GET" | "POST" | "PUT" | "DELETE";
   readonly body?: unknown;
   readonly bytes?: Blob;
@@ -47,8 +52,13 @@ export interface Request {
 
 /** `path` is below `/api/v1`. @throws RequestError; DOMException where it is aborted. */
 export async function request(path: string, options: Request = {}): Promise<Response> {
-  const { method = "GET", body, bytes, signal } = options;
-  const key = localStorage.getItem(KEY);
+  const { method = "GET", body, bytes, isSignIn = false, isFeed = false } = options;
+  const what = method === "GET" || isSignIn ? undefined : orderWords(method, path, body);
+  const answered = isFeed ? undefined : whileAnswered();
+  const given = [options.signal, answered?.signal].filter((each) => each !== undefined);
+  const signal = AbortSignal.any(given);
+  const told = what === undefined ? undefined : underWay(what);
+  const key = isSignIn ? null : localStorage.getItem(KEY);
   let response: Response;
   try {
     response = await fetch(`/api/v1${path}`, {
@@ -62,19 +72,54 @@ export async function request(path: string, options: Request = {}): Promise<Resp
       },
       ...(body !== undefined && { body: JSON.stringify(body) }),
       ...(bytes !== undefined && { body: bytes }),
-      ...(signal !== undefined && { signal }),
+      signal,
     });
   } catch (cause) {
-    if (signal?.aborted) throw cause;
-    throw new RequestError("The console's server does not answer", { cause });
+    if (options.signal?.aborted) throw cause;
+    const unknown = "whether it was carried out is not known: look when the server answers again";
+    const message = what === undefined ? NO_ANSWER : `${what}: ${NO_ANSWER}, and ${unknown}`;
+    throw new RequestError(message, { cause });
+  } finally {
+    answered?.end();
+    told?.();
   }
   if (response.ok) return response;
-  const detail = await response.json().then((answer: ApiError) => answer.error, () => undefined);
-  if (response.status === 401 && key !== null) {
+  const detail = await response.json().then((answer: ApiError) => answer, () => undefined);
+  // Another tab may have signed in meanwhile.
+  if (response.status === 401 && key !== null && key === localStorage.getItem(KEY)) {
     signOut("The key of this browser is not valid any more");
   }
-  const message = detail?.message ?? `${method} ${path}: the server answers ${response.status}`;
+  const message = detail?.detail ?? `${method} ${path}: the server answers ${response.status}`;
   throw new RequestError(message, { ...(detail !== undefined && { detail }) });
+}
+
+/** Orders that have taken a while, as one would say them: "kill b". */
+export const ordersUnderWay = signal<readonly string[]>([]);
+
+const UNDER_WAY_MS = 500;
+
+/** @returns what says that it is over. */
+function underWay(what: string): () => void {
+  let isShown = false;
+  const timer = setTimeout(() => {
+    isShown = true;
+    ordersUnderWay.value = [...ordersUnderWay.peek(), what];
+  }, UNDER_WAY_MS);
+  return () => {
+    clearTimeout(timer);
+    const all = ordersUnderWay.peek();
+    if (isShown) ordersUnderWay.value = all.toSpliced(all.indexOf(what), 1);
+  };
+}
+
+function orderWords(method: string, path: string, body: unknown): string {
+  const { action, order, kind, node, target } = Object(body) as Record<string, unknown>;
+  const last = path.split("?")[0]!.split("/").at(-1)!;
+  const verb = action ?? order ?? kind ?? (method === "DELETE" ? "delete" : undefined);
+  const named = node ?? target ?? (method === "DELETE" || method === "PUT" ? last : undefined);
+  const words = [verb ?? (named === undefined ? last : "put"), named];
+  return words.filter((word) => word !== undefined).map((word) => decodeURIComponent(String(word)))
+    .join(" ");
 }
 
 function signOut(why: string): void {
@@ -105,10 +150,13 @@ export async function signIn(): Promise<void> {
   }
 }
 
-/** A used link still opens the page where the browser has a key. */
+/**
+ * A used address still opens the page where the browser has a key, and so does one that another page
+ * has made up: neither touches the key.
+ */
 async function exchange(token: string): Promise<void> {
   try {
-    const response = await request("/session", { method: "POST", body: { token } });
+    const response = await request("/session", { method: "POST", body: { token }, isSignIn: true });
     const { key }: SignedIn = await response.json();
     localStorage.setItem(KEY, key);
   } catch (error) {

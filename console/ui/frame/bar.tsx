@@ -1,7 +1,7 @@
 import { useComputed } from "@preact/signals";
 import type { Clock } from "../../api/rack.ts";
 import { api } from "../data/api.ts";
-import { connection } from "../data/feed.ts";
+import { connection } from "../data/connection.ts";
 import {
   clock,
   ended,

@@ -2,6 +2,8 @@ import { parseTime, type Time } from "../../../fabric/base/time.ts";
 import { parseGoal } from "../../../fabric/trace/predicate.ts";
 import { api, type LinkOrderInput } from "../data/api.ts";
 import { topology, variant } from "../data/rack.ts";
+import { askToDeleteCheckpoint } from "../runs/checkpoints.tsx";
+import { openKill } from "../rack/power_acts.tsx";
 import { go, instant, run, VIEW_NAMES } from "../state.ts";
 import { time as timeText } from "../figures.ts";
 import { order } from "./notice.tsx";
@@ -69,13 +71,9 @@ function orderLink(words: readonly string[]): void {
 }
 
 function kill(words: readonly string[]): void {
-  const node = word(words, 0, "a device"), atPs = option(words, "--at");
-  const what = { action: "kill" as const, node, ...(atPs !== undefined && { atPs }) };
-  void order(
-    api.power(rack(), what),
-    ({ nodes, atPs: at }) =>
-      `${nodes.join(", ") || node}: without power${at === null ? "" : ` since ${timeText(at)}`}`,
-  );
+  const name = word(words, 0, "a device"), atPs = option(words, "--at");
+  rack();
+  openKill(name, atPs);
 }
 
 function shutDown(words: readonly string[]): void {
@@ -122,8 +120,7 @@ function keep(words: readonly string[]): void {
   const [name] = words;
   if (name === "--delete") {
     const deleted = word(words, 1, "a checkpoint's name after --delete");
-    const done = api.removeCheckpoint(rack(), deleted, variant.value);
-    return void order(done, () => `${deleted} is deleted`);
+    return askToDeleteCheckpoint(rack(), deleted, variant.value);
   }
   const what = {
     ...(name !== undefined && { name }),

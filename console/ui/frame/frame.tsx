@@ -1,7 +1,7 @@
 /** Bar, rail, view, side and time line never move; the view in the middle changes. */
 import { effect, useComputed } from "@preact/signals";
 import { useEffect } from "preact/hooks";
-import { connection } from "../data/feed.ts";
+import { connection } from "../data/connection.ts";
 import { isUp, topology } from "../data/rack.ts";
 import { isOperator, signedIn } from "../data/session.ts";
 import { go, hrefOf, isPast, lookAt, run, select, selection, view } from "../state.ts";

@@ -1,5 +1,7 @@
 import { signal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
+import { connection, NO_ANSWER } from "../data/connection.ts";
+import { ordersUnderWay } from "../data/session.ts";
 import { view } from "../state.ts";
 
 export interface Notice {
@@ -31,7 +33,30 @@ export async function order<T>(answer: Promise<T>, done: (value: T) => string): 
 
 const STAYS_MS = 6_000;
 
+/** What has been ordered and has no answer yet. */
+function UnderWay() {
+  const orders = ordersUnderWay.value;
+  if (orders.length === 0) return null;
+  const isAway = connection.value.state === "interrupted";
+  return (
+    <div role="status" class="notice note under-way" data-testid="under-way">
+      <span>
+        {orders.join(", ")}: under way …{isAway && ` ${NO_ANSWER}.`}
+      </span>
+    </div>
+  );
+}
+
 export function NoticeLine() {
+  return (
+    <>
+      <UnderWay />
+      <LastNotice />
+    </>
+  );
+}
+
+function LastNotice() {
   const now = notice.value;
   // A notice of another view counts as read.
   useEffect(() => () => void (notice.value = undefined), [view.value]);

@@ -5,7 +5,7 @@ import { cut } from "../figures.ts";
 import { type Change, go } from "../state.ts";
 import { VIEWS } from "../views.ts";
 import { commandIn, completions, runCommand } from "./commands.ts";
-import { close, open } from "./dialogs.tsx";
+import { close, dialog, open } from "./dialogs.tsx";
 
 interface Hit {
   readonly name: string;
@@ -70,8 +70,10 @@ function Search({ begin }: { readonly begin: string }) {
     event.preventDefault();
     if (!isCommand.value) return take(chosen.value);
     try {
+      const own = dialog.peek();
       runCommand(text.value.slice(1));
-      close();
+      // A command may ask before it acts.
+      if (dialog.peek() === own) close();
     } catch (error) {
       wrong.value = (error as Error).message;
     }

@@ -3,7 +3,7 @@ import type { TimeOrder } from "../../api/orders.ts";
 import { PS_PER_US, type Time } from "../../../fabric/base/time.ts";
 import type { Goal } from "../../../fabric/trace/predicate.ts";
 import { api } from "../data/api.ts";
-import { connection } from "../data/feed.ts";
+import { connection } from "../data/connection.ts";
 import { clock, ended, isUp } from "../data/rack.ts";
 import { isOperator } from "../data/session.ts";
 import { roughTime } from "../figures.ts";

@@ -4,8 +4,20 @@ import { runs } from "../data/rack.ts";
 import { isOperator } from "../data/session.ts";
 import { count, time } from "../figures.ts";
 import { useFetched } from "../frame/fetched.ts";
+import { ask } from "../frame/dialogs.tsx";
 import { order } from "../frame/notice.tsx";
 import { bringUpAt } from "../frame/resume.ts";
+
+/** Asks first. */
+export function askToDeleteCheckpoint(id: string, name: string, variant?: string): void {
+  ask({
+    title: `Delete the checkpoint ${name}`,
+    body: <p>No rack can be brought up there by its name any more. The run {id} stays.</p>,
+    act: `Delete ${name}`,
+    stay: "Leave it",
+    onSure: () => void order(api.removeCheckpoint(id, name, variant), () => `${name} is deleted`),
+  });
+}
 
 export function Checkpoints({ id, isUp }: { readonly id: string; readonly isUp: boolean }) {
   const names = runs.value?.runs.find((each) => each.id === id)?.checkpoints ?? [];
@@ -13,8 +25,6 @@ export function Checkpoints({ id, isUp }: { readonly id: string; readonly isUp: 
   const all = value?.checkpoints ?? [];
   const take = () =>
     void order(api.checkpoint(id, {}), ({ name, atPs }) => `${name}: ${time(atPs)}`);
-  const remove = (name: string) =>
-    void order(api.removeCheckpoint(id, name), () => `${name} is deleted`);
   if (all.length === 0 && !(isUp && isOperator.value) && trouble === undefined) return null;
   return (
     <>
@@ -47,7 +57,7 @@ export function Checkpoints({ id, isUp }: { readonly id: string; readonly isUp: 
                       <button
                         type="button"
                         aria-label={`Delete the checkpoint ${name}`}
-                        onClick={() => remove(name)}
+                        onClick={() => askToDeleteCheckpoint(id, name)}
                       >
                         Delete
                       </button>

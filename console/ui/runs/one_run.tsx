@@ -17,6 +17,7 @@ import {
 } from "../figures.ts";
 import { Loading } from "../frame/empty.tsx";
 import { useFetched } from "../frame/fetched.ts";
+import { ask } from "../frame/dialogs.tsx";
 import { order, refuse } from "../frame/notice.tsx";
 import { memoryHref, showLadder } from "../frame/causes.ts";
 import { csv, saveAs } from "../frame/save.ts";
@@ -97,6 +98,42 @@ function Facts(
   );
 }
 
+function askToTakeDown({ id, scenario }: RunDetail): void {
+  ask({
+    title: `Take ${scenario ?? id} down`,
+    body: (
+      <p>
+        Its processes end, and what its programs were doing is not finished. What is on record stays
+        as a run, {id}, at whose instants a rack can be brought up again.
+      </p>
+    ),
+    act: "Take it down",
+    stay: "Leave it up",
+    onSure: () =>
+      void order(
+        api.down(id),
+        ({ processes }) => `It is down: ${processes} processes have ended`,
+      ),
+  });
+}
+
+function askToDelete({ id, bytes: size, checkpoints, mark }: RunDetail): void {
+  const kept = mark === undefined ? "" : ` It is kept${mark === "" ? "" : ` as "${mark}"`}.`;
+  const points = checkpoints.length === 0 ? "" : `, ${plural(checkpoints.length, "checkpoint")}`;
+  ask({
+    title: `Delete ${id}`,
+    body: (
+      <p>
+        Its report, captures, logs, what was in its memories{points}: {bytes(size)}, for good.{kept}
+      </p>
+    ),
+    act: "Delete it",
+    stay: "Leave it",
+    onSure: () =>
+      void order(api.remove(id), () => `${id} is deleted`).then((done) => done && go({ more: {} })),
+  });
+}
+
 function Acts({ detail }: { readonly detail: RunDetail }) {
   const { id, state, mark, variants } = detail;
   return (
@@ -142,11 +179,7 @@ function Acts({ detail }: { readonly detail: RunDetail }) {
         <button
           type="button"
           class="danger"
-          onClick={() =>
-            void order(
-              api.down(id),
-              ({ processes }) => `It is down: ${processes} processes have ended`,
-            )}
+          onClick={() => askToTakeDown(detail)}
         >
           Take it down
         </button>
@@ -155,10 +188,7 @@ function Acts({ detail }: { readonly detail: RunDetail }) {
         <button
           type="button"
           class="danger"
-          onClick={() =>
-            void order(api.remove(id), () => `${id} is deleted`).then((done) =>
-              done && go({ more: {} })
-            )}
+          onClick={() => askToDelete(detail)}
         >
           Delete it
         </button>

@@ -14,6 +14,7 @@ import { saveAs } from "../frame/save.ts";
 import { PACES } from "../frame/time.ts";
 import { go, hrefOf, place, run } from "../state.ts";
 import type { View } from "../view.ts";
+import { Files, filesVersion, project } from "./files.tsx";
 import { Jobs } from "./jobs.tsx";
 import { changedLines } from "./lines.ts";
 import { OF_RUN, SaveAsScenario } from "./save_run.tsx";
@@ -75,13 +76,14 @@ function Card({ shipped: { name, about } }: { readonly shipped: Shipped }) {
 const PAUSE_MS = 250;
 
 function useValidation(text: string, like: string | undefined) {
+  const own = project.value, files = filesVersion.value;
   const valid = useSignal<Validation | undefined>(undefined), trouble = useSignal("");
   useEffect(() => {
     if (text === "") return;
     let isOver = false;
     const timer = setTimeout(async () => {
       try {
-        const found = await api.validate(text, like);
+        const found = await api.validate(text, { like, project: own });
         if (isOver) return;
         valid.value = found;
         trouble.value = "";
@@ -93,7 +95,7 @@ function useValidation(text: string, like: string | undefined) {
       isOver = true;
       clearTimeout(timer);
     };
-  }, [text, like]);
+  }, [text, like, own, files]);
   return { valid: valid.value, trouble: trouble.value };
 }
 
@@ -191,7 +193,7 @@ function Editor({ name }: { readonly name: string }) {
   const { like } = file;
   const source = changes.size === 0 && like !== undefined
     ? { shipped: like }
-    : { text: shown, ...(like !== undefined && { like }) };
+    : { text: shown, project: project.value, ...(like !== undefined && { like }) };
 
   const runs = valid?.scenario?.runs ?? [];
   const one = runs.length > 1 ? runs.find((label) => label === chosen.value) : undefined;
@@ -309,6 +311,7 @@ function Editor({ name }: { readonly name: string }) {
         {file.notes.map((note) => <p key={note} class="note would-lose">{note}</p>)}
         {notValidated !== "" && <p class="note refused">{notValidated}</p>}
         <Problems valid={valid} onGo={goToLine} />
+        <Files />
       </div>
     </>
   );

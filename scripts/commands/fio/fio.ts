@@ -72,7 +72,7 @@ async function fio(path: string, files: string[], flags: FioFlags): Promise<void
   if (flags.output !== undefined) await checkWritable("--output", flags.output);
   const { from, to, memory, output } = flags;
   const chosen = rackChoicesOf(flags);
-  const scenario = await readScenario(path);
+  const scenario = await readScenario(path, flags);
   const progress = new Progress({ quiet: flags.json === true });
   const run = await runFio(scenario, {
     files,

@@ -136,7 +136,7 @@ async function perftest(
   if (flags.rdma_cm && options.connection === "UD") {
     line.addIdle("--rdma_cm", "UD queue pairs learn of each other by a connection in any case");
   }
-  const scenario = await readScenario(path);
+  const scenario = await readScenario(path, flags);
   const to = serverOf(scenario, { server, to: flags.to, line });
   if (line.note !== undefined) say(line.note);
   await checkTypesFirst(scenario, flags);

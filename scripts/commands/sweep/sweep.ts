@@ -10,10 +10,12 @@ import { checkOutputs } from "../../../console/sweep/outputs.ts";
 import { runSweep } from "../../../console/sweep/run_sweep.ts";
 import { interruptedCode, onInterrupt } from "../interrupt.ts";
 import {
+  addAllowRead,
   addAtOnceOptions,
   addCheckOption,
   addPackOption,
   addTable,
+  type AllowReadFlag,
   type AtOnceFlags,
   atOnceOf,
   checkedScenario,
@@ -27,7 +29,7 @@ import { addPictureOptions, FIGURES, type PictureFlags, show } from "./picture.t
 
 const LIMIT = { limit: SWEEP_OPTIONS.limit };
 
-interface SweepFlags extends PictureFlags, CheckFlags, AtOnceFlags {
+interface SweepFlags extends PictureFlags, CheckFlags, AtOnceFlags, AllowReadFlag {
   readonly vary?: readonly string[];
   readonly input?: string;
   readonly pack: string;
@@ -48,7 +50,7 @@ export function addSweep(program: Command): void {
       (text: string, before: readonly string[] = []) => [...before, text],
     )
     .option("--input <file>", "the file that `put` writes");
-  addTable(sweep, LIMIT);
+  addTable(addAllowRead(sweep), LIMIT);
   addPackOption(sweep, { normal: "all" });
   addPictureOptions(addCheckOption(addAtOnceOptions(sweep, "combinations")))
     .addHelpText(

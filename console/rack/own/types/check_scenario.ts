@@ -1,7 +1,7 @@
 import { Refusal } from "../../../../fabric/rack/plan/problem.ts";
 import { isOwnProgram } from "../../../../fabric/rack/scenario/parse_scenario.ts";
 import { readScenario, type ScenarioSource } from "../../../scenarios/scenario_source.ts";
-import { findProgramFile } from "../../prepare.ts";
+import { findProgramFile, reachOfProgram } from "../../prepare.ts";
 import { type CheckedTypes, type CheckOptions, checkTypes, ownFilesOf } from "./check_types.ts";
 
 /**
@@ -12,33 +12,36 @@ import { type CheckedTypes, type CheckOptions, checkTypes, ownFilesOf } from "./
  */
 export async function checkScenarioTypes(
   scenario: ScenarioSource | string,
-  { more = [], ...options }: CheckOptions & { readonly more?: readonly string[] } = {},
+  { more = [], ...options }: Omit<CheckOptions, "reach"> & { readonly more?: readonly string[] } =
+    {},
 ): Promise<CheckedTypes | undefined> {
+  const reach = typeof scenario === "string" ? reachOfProgram(scenario) : scenario;
   const programs = typeof scenario === "string"
-    ? [await findProgramFile(scenario, Deno.cwd())]
-    : await programsOf(scenario, more);
-  return programs.length === 0 ? undefined : await checkTypes(programs, options);
+    ? [findProgramFile(scenario, reach)]
+    : programsOf(scenario, more);
+  return programs.length === 0 ? undefined : await checkTypes(programs, { ...options, reach });
 }
 
 /**
  * The scenario, its own programs with their imports, and their `deno.json`; for a scenario that
  * cannot be read, itself.
  */
-export async function filesOfScenario(scenario: string): Promise<string[]> {
+export async function filesOfScenario(
+  scenario: string,
+  allowRead: readonly string[] = [],
+): Promise<string[]> {
   const folder = await Deno.realPath(scenario.replace(/[^/]*$/, "") || ".");
   const file = `${folder}/${scenario.replace(/.*\//, "")}`;
   try {
-    return [file, ...await ownFilesOf(await programsOf(await readScenario(scenario), []))];
+    return [file, ...await ownFilesOf(programsOf(await readScenario(scenario, { allowRead }), []))];
   } catch (error) {
     if (error instanceof Refusal) return [file];
     throw error;
   }
 }
 
-async function programsOf(
-  { base, scenario: { programs, shared, coherence } }: ScenarioSource,
-  more: readonly string[],
-): Promise<string[]> {
+function programsOf(source: ScenarioSource, more: readonly string[]): string[] {
+  const { programs, shared, coherence } = source.scenario;
   const named = [
     ...programs.map(({ run }) => run),
     ...shared.flatMap(({ judge }) => judge?.rule ?? []),
@@ -46,7 +49,5 @@ async function programsOf(
     ...(coherence === undefined ? [] : [coherence]),
   ];
   const runs = new Set(named.filter(isOwnProgram));
-  const files: string[] = [];
-  for (const run of runs) files.push(await findProgramFile(run, base));
-  return [...new Set(files)];
+  return [...new Set([...runs].map((run) => findProgramFile(run, source)))];
 }

@@ -8,11 +8,14 @@ import { type Problem, Refusal } from "../../../../fabric/rack/plan/problem.ts";
 import { RackError } from "../../../base/rack_error.ts";
 import { cacheFolder } from "../../../base/paths.ts";
 import { isThere, textIfThere, writeWhole } from "../../../base/files.ts";
+import { isBelow, outside, type Reach } from "../../../scenarios/read_door.ts";
 import { askConfined, flagsOf } from "../confined.ts";
 import { keepChecked, keptCheck, keyOf } from "./check_cache.ts";
 import type { TypesAnswer, TypesJob } from "./compile_main.ts";
 
 export interface CheckOptions {
+  /** What the programs may consist of; absent: anything. */
+  readonly reach?: Reach;
   readonly signal?: AbortSignal | undefined;
   readonly onBegin?: () => void;
 }
@@ -30,7 +33,7 @@ export interface CheckedTypes {
  */
 export async function checkTypes(
   programs: readonly string[],
-  { signal, onBegin }: CheckOptions = {},
+  { signal, onBegin, reach }: CheckOptions = {},
 ): Promise<CheckedTypes> {
   const files: string[] = [], problems: Problem[] = [];
   let isKept = true;
@@ -47,6 +50,9 @@ export async function checkTypes(
       }
       checked = found;
     }
+    // Before anything is said of what is in them.
+    const far = checked.own.find((file) => reach !== undefined && !isBelow(file, reach));
+    if (far !== undefined) throw outside(far, reach!, `An import of ${group.programs.join(", ")}`);
     files.push(...checked.own);
     problems.push(...checked.problems);
   }

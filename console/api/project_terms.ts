@@ -1,0 +1,17 @@
+/** Names and limits of uploads, for the server, its schemas and the page, which has no zod. */
+
+/** A project's, also its folder's. */
+export const PROJECT_NAME = /^[a-z0-9][a-z0-9-]{0,39}$/;
+export const PROJECT_EXPECTED = "1 to 40 small letters, digits and -, no - first";
+export const DEFAULT_PROJECT = "default";
+
+/** A file's: no folders, nothing hidden. */
+export const FILE_NAME = /^[A-Za-z0-9_][\w.-]{0,99}$/;
+export const FILE_EXPECTED = "1 to 100 letters, digits, _, . and -, no . or - first";
+
+export const PROJECT_LIMITS = {
+  projects: 20,
+  files: 100,
+  fileBytes: 64 << 20,
+  projectBytes: 256 << 20,
+} as const;

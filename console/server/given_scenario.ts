@@ -1,0 +1,47 @@
+/** A scenario as an order gives it: a shipped one, or a text; and what it may read. */
+import { DEFAULT_PROJECT } from "../api/project_terms.ts";
+import type { ScenarioSource } from "../api/jobs.ts";
+import { keepText } from "../scenarios/kept_text.ts";
+import type { Reach } from "../scenarios/read_door.ts";
+import { SHIPPED_FOLDER, type ShippedScenario, shippedScenarios } from "../scenarios/shipped.ts";
+import type { Console } from "./context.ts";
+import { ApiFailure } from "./doors/errors.ts";
+
+export interface GivenScenario {
+  readonly path: string;
+  readonly reach: Reach;
+  readonly title: string;
+}
+
+/**
+ * The file of a scenario, and its reach: what is shipped, the files of its project, and what the
+ * console's command line names.
+ * @throws ApiFailure for an unknown shipped one.
+ */
+export async function givenScenario(
+  source: ScenarioSource,
+  { projects, allowRead }: Pick<Console, "projects" | "allowRead">,
+): Promise<GivenScenario> {
+  if ("shipped" in source) {
+    const { file, name } = await shippedNamed(source.shipped);
+    return { path: file, reach: { base: SHIPPED_FOLDER, allowRead: [] }, title: name };
+  }
+  const { text, like, project = DEFAULT_PROJECT } = source;
+  const shipped = like === undefined ? undefined : await shippedNamed(like);
+  const own = projects.folderOf(project);
+  const [base, other] = shipped === undefined ? [own, SHIPPED_FOLDER] : [SHIPPED_FOLDER, own];
+  return {
+    path: await keepText(text),
+    reach: { base, allowRead: [other, ...allowRead] },
+    title: shipped?.name ?? "a text",
+  };
+}
+
+/** @throws ApiFailure */
+export async function shippedNamed(wanted: string): Promise<ShippedScenario> {
+  const all = await shippedScenarios();
+  const found = all.find(({ name }) => name === wanted);
+  if (found !== undefined) return found;
+  const known = all.map(({ name }) => name).join(", ");
+  throw new ApiFailure("not-found", `There is no scenario ${wanted}: there are ${known}`);
+}
