@@ -27,6 +27,7 @@ describe("power of a device in a container", () => {
       plan: { nodes: [{ name: "b", kind: "host" }, card] },
       stayUp: true,
       partitions: ["b", "b-rnic"].map((name) => ({ name, nodes: [name] })),
+      elsewhere: ["b", "b-rnic"],
     };
     link = {
       rack: { id: "r", directory: "/", supervisor: { pid: null }, file } as never,
@@ -86,9 +87,9 @@ describe("power of a device in a container", () => {
     answers("faults", () => ({ ok: true, faults: [], count: 0, powered: {} }));
     await assert.rejects(
       killDevice(link, "b"),
-      /no answer from the container of b .* docker-compose start b/,
+      /no answer from the parent of b .*docker-compose start b/,
     );
-    assert.throws(() => killService(link.rack, "nats"), /docker-compose kill nats/);
+    assert.throws(() => killService(link.rack, "nats"), /nats: it is on another machine/);
     await assert.rejects(killDevice(link, "c"), /There is no c in r: expected one of b, b-rnic/);
   });
 });
@@ -118,7 +119,11 @@ describe("power of a device whose first process is killed while the rack comes u
     link = {
       rack: {
         ...up,
-        file: { stayUp: true, plan: { nodes: [{ name: "tor", kind: "switch" }] } },
+        file: {
+          stayUp: true,
+          plan: { nodes: [{ name: "tor", kind: "switch" }] },
+          partitions: [{ name: "tor", nodes: ["tor"] }],
+        },
       } as never,
       bus,
       control: new ControlClient(bus, "r"),
