@@ -4,6 +4,7 @@
  * of `nodes/` with I/O.
  */
 import { joined, viewOf } from "../fabric/base/slab.ts";
+import { ifThere } from "../fabric/files/reading.ts";
 import { MESSAGE, MESSAGES } from "./host/native/requests.ts";
 import {
   FILE_BYTES,
@@ -327,13 +328,4 @@ function makePipes(paths: readonly string[]): void {
 function killSession(session: number): void {
   const args = ["-c", 'kill -KILL -- "-$1"', "sh", `${session}`];
   new Deno.Command("sh", { args, stdout: "null", stderr: "null" }).outputSync();
-}
-
-function ifThere<T>(read: () => T): T | undefined {
-  try {
-    return read();
-  } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return undefined;
-    throw error;
-  }
 }

@@ -1,14 +1,6 @@
-/** Undefined where the file of `read`, or a folder of its path, does not exist. */
-export function ifThere<T>(read: () => T): T | undefined {
-  try {
-    return read();
-  } catch (error) {
-    const isMissing = error instanceof Deno.errors.NotFound ||
-      error instanceof Deno.errors.NotADirectory;
-    if (isMissing) return undefined;
-    throw error;
-  }
-}
+import { ifThere, readInto } from "../../fabric/files/reading.ts";
+
+export { ifThere, readInto };
 
 /** From a byte on; undefined where there is no such file. */
 export function textIfThere(path: string, from = 0): string | undefined {
@@ -80,15 +72,4 @@ export function writeWhole(path: string, text: string): void {
 
 export function isThere(path: string): boolean {
   return ifThere(() => Deno.statSync(path)) !== undefined;
-}
-
-/** Reads until the buffer is full or the file ends; returns the number of bytes. */
-export function readInto(file: Deno.FsFile, buffer: Uint8Array): number {
-  let length = 0;
-  while (length < buffer.length) {
-    const count = file.readSync(buffer.subarray(length));
-    if (count === null) break;
-    length += count;
-  }
-  return length;
 }

@@ -5,6 +5,7 @@
 import { createHash } from "node:crypto";
 import { nodesOf, planFor, type RunFile } from "../rack/assembly/run_file.ts";
 import { sleep } from "../bus/wall_time.ts";
+import { ifThere, readInto } from "./reading.ts";
 
 /** `name`: a path with `/`, below the folder. */
 export interface ServedFile {
@@ -154,27 +155,10 @@ export function openFile(path: string): OpenFile | undefined {
     bytes: file.statSync().size,
     readAt(at, buffer) {
       file.seekSync(at, Deno.SeekMode.Start);
-      let length = 0;
-      while (length < buffer.length) {
-        const count = file.readSync(buffer.subarray(length));
-        if (count === null) break;
-        length += count;
-      }
-      return length;
+      return readInto(file, buffer);
     },
     [Symbol.dispose]: () => file.close(),
   };
-}
-
-function ifThere<T>(read: () => T): T | undefined {
-  try {
-    return read();
-  } catch (error) {
-    const isMissing = error instanceof Deno.errors.NotFound ||
-      error instanceof Deno.errors.NotADirectory;
-    if (isMissing) return undefined;
-    throw error;
-  }
 }
 
 const HASH_STEP_BYTES = 4 << 20;

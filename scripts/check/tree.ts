@@ -7,7 +7,7 @@ import { ROOT } from "../../console/base/paths.ts";
  */
 const WORLD_FILES: readonly RegExp[] = [
   /^fabric\/bus\/(nats_bus|nats_transport|wall_time)\.ts$/,
-  /^fabric\/(runner\/runner|process|lanes|files\/served_files)\.ts$/,
+  /^fabric\/(runner\/runner|process|lanes|files\/(reading|served_files))\.ts$/,
   /^fabric\/(.+\/)?main\.ts$/,
   /^fabric\/clock\/(clock_service|record_file|timekeeper_main)\.ts$/,
   /^nodes\/(.+\/)?main\.ts$/,
