@@ -26,10 +26,10 @@ import { onlyOne, prepare, type Prepared, type PrepareOptions, runFileOf } from 
 import {
   CONFIG_MAP_BYTES_MAX,
   kubernetesFolder,
-  type KubernetesOptions,
   routeSecrets,
   SECRETS_FILE,
 } from "./kubernetes.ts";
+import type { EngineOptions } from "./placement.ts";
 import { seccompProfile } from "./seccomp.ts";
 import {
   CONFIG_BYTES_MAX,
@@ -284,7 +284,7 @@ async function writeReadable(path: string, text: string): Promise<void> {
 }
 
 type FolderOptions =
-  & Omit<KubernetesOptions, "consolePort">
+  & Omit<EngineOptions, "consolePort">
   & Pick<ComposeOptions, "format" | "out" | "consolePort">;
 
 async function writeFolder(options: FolderOptions): Promise<void> {

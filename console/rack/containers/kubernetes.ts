@@ -44,23 +44,9 @@ import {
   RUN_NAME,
   VIEWER_PASSWORD,
 } from "./compose_file.ts";
-import { needsOf, type Place, placesOf } from "./placement.ts";
+import { type EngineOptions, needsOf, type Place, placesOf } from "./placement.ts";
 import { READY_PATH } from "./readiness.ts";
 import { yamlText } from "./yaml_text.ts";
-
-export interface KubernetesOptions {
-  readonly runFile: RunFile;
-  readonly label: string;
-  readonly image: string;
-  readonly natsImage: string;
-  /** With what is too large for a ConfigMap; absent: nothing is. */
-  readonly layerImage?: string;
-  readonly consolePort: number;
-  /** In the timekeeper's container. */
-  readonly runFilePath: string;
-  /** Of the folder, by path in the timekeeper's container: what it takes from ConfigMaps. */
-  readonly files: Readonly<Record<string, string>>;
-}
 
 export type Manifest =
   | Job
@@ -98,8 +84,8 @@ const NODE = "kubernetes.io/hostname";
 
 type Labels = Readonly<Record<string, string>>;
 
-/** Texts of the folder by path, but for the files of {@link KubernetesOptions.files} and the secrets. */
-export function kubernetesFolder(options: KubernetesOptions): Map<string, string> {
+/** Texts of the folder by path, but for the files of {@link EngineOptions.files} and the secrets. */
+export function kubernetesFolder(options: EngineOptions): Map<string, string> {
   const { runFile } = options;
   const parts: ReadonlyArray<readonly [file: string, manifests: readonly Manifest[], why: string]> =
     [
@@ -146,7 +132,7 @@ function serverHosts(port: number): string[] {
   return Array.from({ length: SERVERS }, (_, i) => `${NATS}-${i}.${NATS_HEADLESS}:${port}`);
 }
 
-function guide(options: KubernetesOptions): string {
+function guide(options: EngineOptions): string {
   const { runFile, label, layerImage, consolePort } = options;
   const { run, plan, stayUp } = runFile;
   const password = passwordVariable(placeOfUser(runFile, USERS.supervisor));
@@ -173,7 +159,7 @@ function guide(options: KubernetesOptions): string {
  Deleted, evicted or drained, a device's pod is a power failure of the device.`;
 }
 
-function kustomization({ runFile, files }: KubernetesOptions, resources: readonly string[]) {
+function kustomization({ runFile, files }: EngineOptions, resources: readonly string[]) {
   return {
     apiVersion: "kustomize.config.k8s.io/v1beta1",
     kind: "Kustomization",
@@ -198,7 +184,7 @@ function commonLabels({ run }: RunFile): Labels {
   return { "app.kubernetes.io/part-of": "rackmesh", [RUN_LABEL]: run };
 }
 
-function namespace({ runFile }: KubernetesOptions): Namespace {
+function namespace({ runFile }: EngineOptions): Namespace {
   return {
     apiVersion: "v1",
     kind: "Namespace",
@@ -315,7 +301,7 @@ function fromSecret(name: string, key = name): EnvVar {
 }
 
 /** @param first its server, as long as that is there. */
-function busVariables({ runFile }: KubernetesOptions, user: string, first = 0): EnvVar[] {
+function busVariables({ runFile }: EngineOptions, user: string, first = 0): EnvVar[] {
   return [
     { name: BUS_ENVIRONMENT.url, value: busUrls(first) },
     { name: BUS_ENVIRONMENT.user, value: user },
@@ -333,7 +319,7 @@ function busUrls(first: number): string {
 
 const DEVICES = "devices";
 
-function devices(options: KubernetesOptions): Manifest[] {
+function devices(options: EngineOptions): Manifest[] {
   const places = placesOf(options.runFile, { nameLength: NAME_LENGTH_MAX });
   const leaves = [...new Set(places.map(({ leaf }) => leaf))];
   return [
@@ -349,7 +335,7 @@ function devices(options: KubernetesOptions): Manifest[] {
 }
 
 /** A leaf's devices have one server of NATS, as most of their frames stay at the leaf. */
-function device(options: KubernetesOptions, place: Place, server: number): Manifest[] {
+function device(options: EngineOptions, place: Place, server: number): Manifest[] {
   const { runFile, image } = options;
   const { partition, name, kind, leaf, machine, keptBytes, staysDead } = place;
   const stateMiB = keptBytes === undefined ? undefined : claimMiB(keptBytes);
@@ -440,7 +426,7 @@ function probe(path: string, port: number, host?: string): Probe {
 /** What it writes grows with kills and orders, and with what the page asks to be replayed. */
 const RECORD_MIB = 1_024, CONSOLE_MIB = 4_096;
 
-function ownServices(options: KubernetesOptions): Manifest[] {
+function ownServices(options: EngineOptions): Manifest[] {
   const { runFile } = options;
   return [
     timekeeper(options),
@@ -449,7 +435,7 @@ function ownServices(options: KubernetesOptions): Manifest[] {
   ];
 }
 
-function timekeeper(options: KubernetesOptions): StatefulSet {
+function timekeeper(options: EngineOptions): StatefulSet {
   const { runFile, image, layerImage = image, runFilePath, files } = options;
   const folder = "/etc/rackmesh/";
   const sources = Object.keys(files).map((path, i) => ({
@@ -471,7 +457,7 @@ function timekeeper(options: KubernetesOptions): StatefulSet {
   );
 }
 
-function report(options: KubernetesOptions): Job {
+function report(options: EngineOptions): Job {
   const { runFile, label, image } = options;
   return {
     apiVersion: "batch/v1",
@@ -495,7 +481,7 @@ function report(options: KubernetesOptions): Job {
   };
 }
 
-function consoleParts(options: KubernetesOptions): Manifest[] {
+function consoleParts(options: EngineOptions): Manifest[] {
   const { runFile, image, consolePort } = options;
   const role = "console", port = String(consolePort);
   return [
@@ -543,7 +529,7 @@ function consoleParts(options: KubernetesOptions): Manifest[] {
 
 // ── the bus ──────────────────────────────────────────────────────────────────────────────────────
 
-function natsServers(options: KubernetesOptions): Manifest[] {
+function natsServers(options: EngineOptions): Manifest[] {
   const { runFile, image, natsImage } = options;
   const labels = { ...labelsOf(runFile, "nats"), ...NATS_LABELS };
   const ports = { nats: NATS_PORT, cluster: ROUTE_PORT, monitor: MONITOR_PORT };
@@ -643,7 +629,7 @@ const CHART_LIMITS = Object.fromEntries(
   }),
 );
 
-function chartValues({ runFile, natsImage, image }: KubernetesOptions) {
+function chartValues({ runFile, natsImage, image }: EngineOptions) {
   const { memoryMiB, milliCores } = needsOf("nats", runFile.partitions.length);
   const restricted = { securityContext: UNPRIVILEGED };
   const [repository, tag] = splitImage(natsImage);
@@ -690,7 +676,7 @@ function splitImage(image: string): [repository: string, tag: string | undefined
 
 // ── who may speak to whom ────────────────────────────────────────────────────────────────────────
 
-function networkPolicies({ runFile, consolePort }: KubernetesOptions): NetworkPolicy[] {
+function networkPolicies({ runFile, consolePort }: EngineOptions): NetworkPolicy[] {
   const policy = (name: string, spec: NetworkPolicy["spec"]): NetworkPolicy => ({
     apiVersion: "networking.k8s.io/v1",
     kind: "NetworkPolicy",

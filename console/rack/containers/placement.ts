@@ -4,6 +4,21 @@ import type { NodePlan, RackPlan } from "../../../fabric/rack/plan/plan.ts";
 import { machineOf } from "../../../fabric/rack/plan/names.ts";
 import { OWN_SERVICES } from "./compose_file.ts";
 
+/** Of a rack, for the files of an engine that places its containers. */
+export interface EngineOptions {
+  readonly runFile: RunFile;
+  readonly label: string;
+  readonly image: string;
+  readonly natsImage: string;
+  /** With what is too large for a config of the engine; absent: nothing is. */
+  readonly layerImage?: string;
+  readonly consolePort: number;
+  /** In the timekeeper's container. */
+  readonly runFilePath: string;
+  /** Of the folder, by path in the timekeeper's container: what it takes from those configs. */
+  readonly files: Readonly<Record<string, string>>;
+}
+
 export interface Place {
   readonly partition: string;
   /** A DNS label (RFC 1123), unlike that of any other partition. */

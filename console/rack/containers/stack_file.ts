@@ -28,22 +28,8 @@ import {
   text,
   VIEWER_PASSWORD,
 } from "./compose_file.ts";
-import { needsOf, type Place, placesOf } from "./placement.ts";
+import { type EngineOptions, needsOf, type Place, placesOf } from "./placement.ts";
 import { yamlText } from "./yaml_text.ts";
-
-export interface StackOptions {
-  readonly runFile: RunFile;
-  readonly label: string;
-  readonly image: string;
-  readonly natsImage: string;
-  /** With what is too large for a config; absent: nothing is. */
-  readonly layerImage?: string;
-  readonly consolePort: number;
-  /** In the timekeeper's container. */
-  readonly runFilePath: string;
-  /** Of the folder, by path in the timekeeper's container: what it takes from configs. */
-  readonly files: Readonly<Record<string, string>>;
-}
 
 /** Of a config, or a secret: of Docker 20.10, later ones take more. */
 export const CONFIG_BYTES_MAX = 500 * 1_024;
@@ -77,7 +63,7 @@ include "../../run/secrets/${USERS_SECRET}"
 }
 
 /** `stack.yaml` and `reach.yaml`. */
-export function stackFiles(options: StackOptions): Map<string, string> {
+export function stackFiles(options: EngineOptions): Map<string, string> {
   return new Map([
     ["stack.yaml", yamlText([stack(options)], guide(options))],
     ["reach.yaml", yamlText([reach(options)], REACH)],
@@ -85,7 +71,7 @@ export function stackFiles(options: StackOptions): Map<string, string> {
   ]);
 }
 
-function guide({ runFile: { run, plan, stayUp }, label, layerImage }: StackOptions): string {
+function guide({ runFile: { run, plan, stayUp }, label, layerImage }: EngineOptions): string {
   const before = layerImage === undefined ? "" : `
    docker build -t ${layerImage} layer && docker push ${layerImage}     what is too large for a config`;
   const end = stayUp
@@ -110,7 +96,7 @@ const REACH =
   ` Opens two ports of the nodes to everybody who reaches the nodes: the bus for \`rack attach\`, and the console
  without TLS. Passwords and the key are in secrets/; a firewall is yours.`;
 
-function reach({ consolePort }: StackOptions) {
+function reach({ consolePort }: EngineOptions) {
   const open = (port: number) => ({
     networks: ["rack", "outside"],
     ports: [{ target: port, published: port, protocol: "tcp", mode: "host" }],
@@ -122,7 +108,7 @@ function reach({ consolePort }: StackOptions) {
   };
 }
 
-function stack(options: StackOptions) {
+function stack(options: EngineOptions) {
   const { runFile, files } = options;
   const { run, stayUp } = runFile;
   const places = placesOf(runFile, { nameLength: SERVICE_NAME_MAX - run.length - 1 });
@@ -173,7 +159,7 @@ interface Work extends Service {
   readonly constraints?: readonly string[];
 }
 
-function service({ runFile, image }: StackOptions, work: Work): Service {
+function service({ runFile, image }: EngineOptions, work: Work): Service {
   const { role, pids = PIDS_MAX, retries = 0, constraints, ...more } = work;
   const { memoryMiB, milliCores } = needsOf(role, runFile.partitions.length);
   return {
@@ -196,7 +182,7 @@ function service({ runFile, image }: StackOptions, work: Work): Service {
   };
 }
 
-function natsService(options: StackOptions): Service {
+function natsService(options: EngineOptions): Service {
   const { image, natsImage } = options;
   return service(options, {
     role: "nats",
@@ -209,7 +195,7 @@ function natsService(options: StackOptions): Service {
   });
 }
 
-function timekeeperService(options: StackOptions): Service {
+function timekeeperService(options: EngineOptions): Service {
   const { files, runFilePath, image, layerImage = image } = options;
   return service(options, {
     role: "timekeeper",
@@ -222,7 +208,7 @@ function timekeeperService(options: StackOptions): Service {
   });
 }
 
-function deviceService(options: StackOptions, place: Place): Service {
+function deviceService(options: EngineOptions, place: Place): Service {
   const { runFile } = options;
   const { partition, leaf, keptBytes } = place;
   const isKept = keptBytes !== undefined;
@@ -243,7 +229,7 @@ function placeVariable(leaf: string): string {
   return `RACKMESH_PLACE_${leaf.toUpperCase().replaceAll("-", "_")}`;
 }
 
-function reportService(options: StackOptions): Service {
+function reportService(options: EngineOptions): Service {
   const { runFile, label } = options;
   return service(options, {
     role: "report",
@@ -254,7 +240,7 @@ function reportService(options: StackOptions): Service {
 }
 
 /** Other containers of the rack reach it, too: what it asks of them is its key. */
-function consoleService(options: StackOptions): Service {
+function consoleService(options: EngineOptions): Service {
   const { runFile, consolePort } = options;
   const { environment, secrets } = bus(options, USERS.supervisor);
   const port = String(consolePort), viewer = passwordSecret(runFile, USERS.viewer);
@@ -280,7 +266,7 @@ function consoleService(options: StackOptions): Service {
   });
 }
 
-function bus({ runFile }: StackOptions, user: string) {
+function bus({ runFile }: EngineOptions, user: string) {
   const password = passwordSecret(runFile, user);
   return {
     environment: {
