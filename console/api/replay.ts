@@ -180,6 +180,42 @@ export const snapshot = z.object({
 }).meta({ id: "Snapshot" });
 export type Snapshot = Plain<typeof snapshot>;
 
+// Programs.
+
+const programProgress = z.object({
+  host: name,
+  program: text.describe("`put#1`, `./mine.ts#2/worker`"),
+  state: z.enum(["waits", "serves", "ended", "failed", "stopped"])
+    .describe("serves: it waits for clients; stopped: its host shut down"),
+  since: time,
+  text: text.describe("what it waits for, or why it failed; else empty"),
+  line: maybe(text.describe("in the program's file: `mine.ts:41:12`")),
+  stack: maybe(text.describe("of a failure, the program's own frames")),
+  order: maybe(number.describe("that started it")),
+});
+export type ProgramProgress = Plain<typeof programProgress>;
+
+const programReport = z.object({
+  at: time,
+  host: name,
+  topic: text,
+  text: text.describe("JSON, at most 16,384 characters of it; bytes as their number"),
+  isCut: flag,
+});
+export type ProgramReport = Plain<typeof programReport>;
+
+export const programs = z.object({
+  at: time,
+  programs: z.array(programProgress)
+    .describe("by host, those that serve last; without those that a power failure has cut off"),
+  reports: z.array(programReport).describe("of `cpu.report`, the latest 200, but for progress"),
+  moreReports: number.describe("before these"),
+  log: z.array(z.object({ at: time, host: name, program: text, text }))
+    .describe("of `cpu.log`, the latest 200 lines"),
+  moreLog: number.describe("before these"),
+}).meta({ id: "Programs" });
+export type Programs = Plain<typeof programs>;
+
 // Memory.
 
 const place = z.enum(COPY_PLACES).meta({ id: "Place" });
@@ -415,6 +451,12 @@ export const snapshotQuery = query.extend({
   ),
 });
 export type SnapshotQuery = Asked<typeof snapshotQuery>;
+
+export const programsQuery = query.extend({
+  at: instant,
+  host: maybe(name.describe("default: all")),
+});
+export type ProgramsQuery = Asked<typeof programsQuery>;
 
 export const memoryQuery = query.extend({
   at: instant,

@@ -27,6 +27,8 @@ import type {
   MemoryView,
   Operations,
   OperationsQuery,
+  Programs,
+  ProgramsQuery,
   Snapshot,
   SnapshotQuery,
   Timeline,
@@ -160,6 +162,11 @@ export class Replay {
   async snapshot(at: Time, query: SnapshotQuery = {}): Promise<Snapshot> {
     await this.#reach(at);
     return await this.ask("snapshot", at, query);
+  }
+
+  async programs(at: Time, query: ProgramsQuery = {}): Promise<Programs> {
+    await this.#reach(at);
+    return await this.ask("programs", at, query);
   }
 
   async memory(at: Time, query: MemoryQuery & { readonly host: string }): Promise<MemoryView> {

@@ -13,6 +13,7 @@ import { eventsAround, StepFinder, textOfValue, type Ticks } from "./event_rows.
 import { HostMemory } from "./host_memory.ts";
 import { faultsIn, type KnownDigest, type ReplayJob } from "./job.ts";
 import { lossOf, memoryMap, memoryView } from "./memory_view.ts";
+import { programsAt } from "./programs.ts";
 import { AROUND_PS, ladderIn, operationAt, operationsIn } from "./operations.ts";
 import { type Loaded, Recording, type RecordingOptions } from "./recording.ts";
 import type {
@@ -31,6 +32,8 @@ import type {
   MemoryView,
   Operations,
   OperationsQuery,
+  Programs,
+  ProgramsQuery,
   ProgramState,
   PromiseTick,
   Snapshot,
@@ -328,6 +331,17 @@ export class ReplayEngine {
     // A look at an own program's wait may change one that makes its own waits.
     if (Object.keys(this.#loaded.own).length > 0) this.#follower = undefined;
     return programs;
+  }
+
+  /** What programs have come to, and have said, before an instant: exactly, which may take a pass. */
+  programs(at: Time, { host }: ProgramsQuery): Programs {
+    this.#checkInstant(at);
+    const hosts = this.#job.plan.nodes.flatMap(({ kind, name }) => kind === "host" ? [name] : []);
+    if (host !== undefined && !hosts.includes(host)) {
+      throw refusal("host", { found: `"${host}"`, expected: oneOf(hosts, host) });
+    }
+    const waiting = this.#programsOf(this.#followTo(at, true)!);
+    return programsAt(this.#recording.reports, { at, host, waiting });
   }
 
   async memory(at: Time, query: MemoryQuery & { readonly host: string }): Promise<MemoryView> {

@@ -7,6 +7,7 @@ export const METHODS = [
   "timeline",
   "density",
   "snapshot",
+  "programs",
   "memory",
   "memoryMap",
   "loss",

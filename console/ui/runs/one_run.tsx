@@ -353,6 +353,45 @@ function Cause({ detail: { id, variants }, variant: label, scm }: {
   );
 }
 
+/** What programs came to, but for objects that were put: these are the methods' rows. */
+function Results({ report, run }: { readonly report: Report; readonly run: RunDetail }) {
+  const hasVariants = run.variants.length > 1;
+  return (
+    <>
+      <h2>Results of programs</h2>
+      <table class="wide list">
+        <tbody>
+          {report.results.map(({ node, variant, value }, i) => (
+            <tr key={i}>
+              {hasVariants && <td class="name">{variant}</td>}
+              <td class="name">{node}</td>
+              <td>
+                <Result value={value} />
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </>
+  );
+}
+
+function Result({ value }: { readonly value: unknown }) {
+  const { program, message, stack } = Object(value) as Readonly<Record<string, unknown>>;
+  if (typeof message !== "string" || typeof stack !== "string") {
+    return <code>{JSON.stringify(value)}</code>;
+  }
+  return (
+    <>
+      <span class="is-lost">✗ {String(program)} failed</span>: {sentence(message)}
+      <details>
+        <summary>Where</summary>
+        <pre class="log" tabIndex={0} aria-label="Stack">{stack}</pre>
+      </details>
+    </>
+  );
+}
+
 function Reported({ report, run }: { readonly report: Report; readonly run: RunDetail }) {
   return (
     <>
@@ -387,6 +426,7 @@ function Reported({ report, run }: { readonly report: Report; readonly run: RunD
       {report.warnings?.map(({ node, variant, text }) => (
         <p key={`${variant} ${node} ${text}`} class="note would-lose">{node}, {variant}: {text}</p>
       ))}
+      {report.results.length > 0 && <Results report={report} run={run} />}
       {report.methods.length > 0 && (
         <>
           <Methods report={report} />
