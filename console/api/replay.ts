@@ -216,6 +216,31 @@ export const programs = z.object({
 }).meta({ id: "Programs" });
 export type Programs = Plain<typeof programs>;
 
+// Verdicts.
+
+const verdictSoFar = z.object({
+  name: text,
+  promise: text,
+  looked: text.describe("how much the check examined"),
+  state: z.enum(["holds", "fails", "nothing yet"]),
+  findings: z.array(z.object({
+    text,
+    scm: maybe(z.object({ host: name, from: number, to: number })),
+  })),
+  mayBeMore: flag.describe("the check has stopped at its limit"),
+});
+export type VerdictSoFar = Plain<typeof verdictSoFar>;
+
+export const verdicts = z.object({
+  at: time,
+  soFar: z.literal(true).describe(
+    "of what happened before `at`, SCM as a power failure of every host then leaves it; whether " +
+      "programs come to their end is not judged, nor what comes later",
+  ),
+  checks: z.array(verdictSoFar),
+}).meta({ id: "Verdicts" });
+export type Verdicts = Plain<typeof verdicts>;
+
 // Memory.
 
 const place = z.enum(COPY_PLACES).meta({ id: "Place" });
@@ -457,6 +482,12 @@ export const programsQuery = query.extend({
   host: maybe(name.describe("default: all")),
 });
 export type ProgramsQuery = Asked<typeof programsQuery>;
+
+export const verdictsQuery = query.extend({
+  at: instant,
+  claims: isSet.describe("a lost write is a violation if its method only claims its persistence"),
+});
+export type VerdictsQuery = Asked<typeof verdictsQuery>;
 
 export const memoryQuery = query.extend({
   at: instant,

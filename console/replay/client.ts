@@ -32,6 +32,8 @@ import type {
   Snapshot,
   SnapshotQuery,
   Timeline,
+  Verdicts,
+  VerdictsQuery,
 } from "../api/replay.ts";
 import type { LadderDocument } from "../api/operations.ts";
 import type { Time } from "../../fabric/base/time.ts";
@@ -167,6 +169,11 @@ export class Replay {
   async programs(at: Time, query: ProgramsQuery = {}): Promise<Programs> {
     await this.#reach(at);
     return await this.ask("programs", at, query);
+  }
+
+  async verdicts(at: Time, query: VerdictsQuery = {}): Promise<Verdicts> {
+    await this.#reach(at);
+    return await this.ask("verdicts", at, query);
   }
 
   async memory(at: Time, query: MemoryQuery & { readonly host: string }): Promise<MemoryView> {

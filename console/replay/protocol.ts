@@ -8,6 +8,7 @@ export const METHODS = [
   "density",
   "snapshot",
   "programs",
+  "verdicts",
   "memory",
   "memoryMap",
   "loss",

@@ -42,6 +42,11 @@ const programs = ask("programs", {
   schema: api.programs,
   summary: "What programs have come to by an instant: state, reports, log",
 });
+const verdicts = ask("verdicts", {
+  query: api.verdictsQuery,
+  schema: api.verdicts,
+  summary: "The checks' verdicts on what happened before an instant, as far as they can be told",
+});
 const memory = ask("memory", {
   query: api.memoryQuery,
   schema: api.memory,
@@ -117,6 +122,15 @@ export function replayRoutes(console: Console) {
         run,
         variant,
         async (replay) => replay.programs(at ?? await present(replay), query),
+      );
+      return c.json(found, 200);
+    })
+    .openapi(verdicts, async (c) => {
+      const { run } = c.req.valid("param"), { variant, at, ...query } = c.req.valid("query");
+      const found = await asked(
+        run,
+        variant,
+        async (replay) => replay.verdicts(at ?? await present(replay), query),
       );
       return c.json(found, 200);
     })

@@ -37,6 +37,7 @@ import type {
   Programs,
   Snapshot,
   Timeline,
+  Verdicts,
 } from "../../api/replay.ts";
 import { type Request, request } from "./session.ts";
 
@@ -93,6 +94,8 @@ export const api = {
     readonly at?: Time | undefined;
     readonly variant?: string | undefined;
   }) => json<Programs>(withQuery(`/runs/${part(run)}/programs`, query)),
+  verdicts: (run: string, query: { readonly claims: "true" | "false" }) =>
+    json<Verdicts>(withQuery(`/runs/${part(run)}/verdicts`, query)),
   loss: (run: string, query: {
     readonly nodes: string;
     readonly at?: Time;
