@@ -237,6 +237,7 @@ export const verdicts = z.object({
     "of what happened before `at`, SCM as a power failure of every host then leaves it; whether " +
       "programs come to their end is not judged, nor what comes later",
   ),
+  unproved: maybe(text.describe("why the replay that was judged may not be the run")),
   checks: z.array(verdictSoFar),
 }).meta({ id: "Verdicts" });
 export type Verdicts = Plain<typeof verdicts>;

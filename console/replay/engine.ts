@@ -361,10 +361,12 @@ export class ReplayEngine {
       turnAt = performance.now() + TURN_MS;
     }
     const around = await this.#around(at);
-    return await verdictsAt(watch, {
+    const { unknownEnd } = this.#job;
+    const found = await verdictsAt(watch, {
       ...{ plan, at, claims },
       scm: (host) => this.#memoryAt(around, host, at).left(),
     });
+    return unknownEnd === "" ? found : { ...found, unproved: unknownEnd };
   }
 
   #programsOf({ simulator }: Follower): ProgramState[] {

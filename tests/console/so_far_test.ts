@@ -72,6 +72,26 @@ describe("A rack that is worked by hand", () => {
     assert.equal((await statesOf("?claims=true"))["survives-what-was-reported"], "fails");
   });
 
+  it("says them by the command, with an exit code of its own for each", async () => {
+    const { commands } = rig;
+    const judged = async (...more: string[]) => await commands.run(["judge", ...more]);
+    const fails = await judged("--claims");
+    assert.equal(fails.code, 1, fails.stderr);
+    assert.match(fails.stdout, /^Before .*, SCM as a power failure of every host then leaves it:/);
+    assert.match(fails.stdout, /survives-what-was-reported +fails/);
+    assert.match(fails.stdout, /survives-what-was-reported: b: SCM at .* is lost/);
+    const holds = await judged("--json");
+    assert.equal(holds.code, 0, holds.stderr);
+    const { run: id, soFar, checks } = JSON.parse(holds.stdout);
+    assert.deepEqual([id, soFar, checks.length > 5], [run, true, true]);
+    // Nothing has happened: no verdict is no good one.
+    const nothing = await judged("--at", "1ps");
+    assert.equal(nothing.code, 2, nothing.stderr);
+    const beyond = await judged("--at", "1s");
+    assert.equal(beyond.code, 64);
+    assert.match(beyond.stderr, /expected an instant/);
+  });
+
   it("shows them in the page, marked as so far, each with the way to its cause", async () => {
     const { page } = rig;
     await page.goto(`${rig.printed.origin}/#/runs?show=${run}`);

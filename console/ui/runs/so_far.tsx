@@ -47,6 +47,11 @@ export function SoFar({ run }: { readonly run: RunDetail }) {
             {time(value.at)}, SCM as a power failure of every host at that instant leaves it. What
             comes later is not judged, nor whether programs come to their end.
           </p>
+          {value.unproved !== undefined && (
+            <p class="note would-lose">
+              What was judged is a replay that is not proved to be the run: {value.unproved}
+            </p>
+          )}
           <table class="wide list">
             <tbody>
               {value.checks.map(({ name, promise, looked, state, findings, mayBeMore }) => (
