@@ -226,6 +226,7 @@ const verdictSoFar = z.object({
   findings: z.array(z.object({
     text,
     scm: maybe(z.object({ host: name, from: number, to: number })),
+    at: maybe(z.object({ node: name, time })),
   })),
   mayBeMore: flag.describe("the check has stopped at its limit"),
 });

@@ -128,6 +128,11 @@ describe("own programs on the console", () => {
     const { lines, none } = await good("GET", `/runs/${run}/logs`);
     assert.deepEqual(lines, []);
     assert.match(none, /in one process/);
+    const { checks } = await good("GET", `/runs/${run}/report`);
+    const { findings } = checks.find(({ holds }: { holds: boolean }) => !holds);
+    const failed = findings.find(({ text }: { text: string }) => /it broke/.test(text));
+    assert.equal(failed.at.node, "b");
+    assert.ok(failed.at.time > 0);
     // A bigint that a program reports is no trouble of its time line.
     const { reports } = await good("GET", `/runs/${run}/timeline`);
     assert.ok(reports.some(({ topic }: { topic: string }) => topic === "count"));
@@ -183,8 +188,9 @@ describe("own programs in the page", () => {
     await page.goto(`${rig.printed.origin}/#/runs?show=${run}`);
     await page.getByRole("heading", { name: "Results of programs" }).waitFor();
     await page.getByText(/fails\.ts#\d+ failed/).first().waitFor();
-    await page.goto(`${rig.printed.origin}/#/rack?run=${run}`);
-    await rig.device("b").click();
+    // From the finding to the instant of it.
+    await page.getByRole("row", { name: /programs-run-through/ })
+      .getByRole("link", { name: /^b at / }).click();
     await told.getByText("✗ failed at line 3 of fails.ts").waitFor();
     await page.getByRole("button", { name: "Read the log" }).click();
     await page.getByText("The run was in one process, which writes no log.").waitFor();

@@ -2,8 +2,8 @@
 import { useSignal } from "@preact/signals";
 import type { Report } from "../../api/report.ts";
 import type { RunDetail } from "../../api/runs.ts";
-import { count, plural, sentence, wordsOfVariant } from "../figures.ts";
-import { memoryHref, showLadder } from "../frame/causes.ts";
+import { count, plural, sentence, time, wordsOfVariant } from "../figures.ts";
+import { instantHref, memoryHref, showLadder } from "../frame/causes.ts";
 
 const FINDINGS_SHOWN = 5;
 
@@ -23,10 +23,7 @@ export function Findings({ check, detail }: { readonly check: Check; readonly de
         {shown.map((each, i) => (
           <li key={i}>
             {each.variant !== "" && detail.variants.length > 1 && `${each.variant}: `}
-            {sentence(each.text)}{" "}
-            {each.scm !== undefined && (
-              <Cause detail={detail} variant={each.variant} scm={each.scm} />
-            )}
+            {sentence(each.text)} <Cause detail={detail} finding={each} />
           </li>
         ))}
       </ul>
@@ -50,28 +47,34 @@ export function Findings({ check, detail }: { readonly check: Check; readonly de
   );
 }
 
-/** From a finding to where it can be seen: the bytes, and the operation that has written them. */
-function Cause({ detail: { id, variants }, variant: label, scm }: {
+/** From a finding to where it can be seen: bytes and the operation that wrote them, or an instant. */
+function Cause({ detail: { id, variants }, finding: { variant: label, scm, at } }: {
   readonly detail: RunDetail;
-  readonly variant: string;
-  readonly scm: NonNullable<Finding["scm"]>;
+  readonly finding: Finding;
 }) {
   const variant = variants.find((name) =>
     wordsOfVariant(name).toLowerCase() === label.toLowerCase()
   );
-  const bytes = { host: scm.host, address: scm.from };
+  const of = { run: id, variant };
+  const bytes = scm && { host: scm.host, address: scm.from };
   return (
     <>
-      {" · "}
-      <a href={memoryHref(bytes, { run: id, variant })}>Memory</a>
-      {" · "}
-      <button
-        type="button"
-        class="link"
-        onClick={() => void showLadder(bytes, { run: id, variant })}
-      >
-        Ladder and frames
-      </button>
+      {bytes !== undefined && (
+        <>
+          {" · "}
+          <a href={memoryHref(bytes, of)}>Memory</a>
+          {" · "}
+          <button type="button" class="link" onClick={() => void showLadder(bytes, of)}>
+            Ladder and frames
+          </button>
+        </>
+      )}
+      {at !== undefined && (
+        <>
+          {" · "}
+          <a href={instantHref(at, of)}>{at.node} at {time(at.time)}</a>
+        </>
+      )}
     </>
   );
 }
