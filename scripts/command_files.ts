@@ -27,6 +27,7 @@ export const COMMAND_FILES: readonly CommandFile[] = [
     commands: ["pause", "resume", "step", "until", "find", "pace", "why"],
     load: async () => (await import("./commands/clock.ts")).addClock,
   },
+  { commands: ["judge"], load: async () => (await import("./commands/judge.ts")).addJudge },
   {
     commands: ["checkpoint"],
     load: async () => (await import("./commands/resume/checkpoint.ts")).addCheckpoint,

@@ -180,6 +180,69 @@ export const snapshot = z.object({
 }).meta({ id: "Snapshot" });
 export type Snapshot = Plain<typeof snapshot>;
 
+// Programs.
+
+const programProgress = z.object({
+  host: name,
+  program: text.describe("`put#1`, `./mine.ts#2/worker`"),
+  state: z.enum(["waits", "serves", "ended", "failed", "stopped"])
+    .describe("serves: it waits for clients; stopped: its host shut down"),
+  since: time,
+  text: text.describe("what it waits for, or why it failed; else empty"),
+  line: maybe(text.describe("in the program's file: `mine.ts:41:12`")),
+  stack: maybe(text.describe("of a failure, the program's own frames")),
+  order: maybe(number.describe("that started it")),
+});
+export type ProgramProgress = Plain<typeof programProgress>;
+
+const programReport = z.object({
+  at: time,
+  host: name,
+  topic: text,
+  text: text.describe("JSON, at most 16,384 characters of it; bytes as their number"),
+  isCut: flag,
+});
+export type ProgramReport = Plain<typeof programReport>;
+
+export const programs = z.object({
+  at: time,
+  programs: z.array(programProgress)
+    .describe("by host, those that serve last; without those that a power failure has cut off"),
+  reports: z.array(programReport).describe("of `cpu.report`, the latest 200, but for progress"),
+  moreReports: number.describe("before these"),
+  log: z.array(z.object({ at: time, host: name, program: text, text }))
+    .describe("of `cpu.log`, the latest 200 lines"),
+  moreLog: number.describe("before these"),
+}).meta({ id: "Programs" });
+export type Programs = Plain<typeof programs>;
+
+// Verdicts.
+
+const verdictSoFar = z.object({
+  name: text,
+  promise: text,
+  looked: text.describe("how much the check examined"),
+  state: z.enum(["holds", "fails", "nothing yet"]),
+  findings: z.array(z.object({
+    text,
+    scm: maybe(z.object({ host: name, from: number, to: number })),
+    at: maybe(z.object({ node: name, time })),
+  })),
+  mayBeMore: flag.describe("the check has stopped at its limit"),
+});
+export type VerdictSoFar = Plain<typeof verdictSoFar>;
+
+export const verdicts = z.object({
+  at: time,
+  soFar: z.literal(true).describe(
+    "of what happened before `at`, SCM as a power failure of every host then leaves it; whether " +
+      "programs come to their end is not judged, nor what comes later",
+  ),
+  unproved: maybe(text.describe("why the replay that was judged may not be the run")),
+  checks: z.array(verdictSoFar),
+}).meta({ id: "Verdicts" });
+export type Verdicts = Plain<typeof verdicts>;
+
 // Memory.
 
 const place = z.enum(COPY_PLACES).meta({ id: "Place" });
@@ -415,6 +478,18 @@ export const snapshotQuery = query.extend({
   ),
 });
 export type SnapshotQuery = Asked<typeof snapshotQuery>;
+
+export const programsQuery = query.extend({
+  at: instant,
+  host: maybe(name.describe("default: all")),
+});
+export type ProgramsQuery = Asked<typeof programsQuery>;
+
+export const verdictsQuery = query.extend({
+  at: instant,
+  claims: isSet.describe("a lost write is a violation if its method only claims its persistence"),
+});
+export type VerdictsQuery = Asked<typeof verdictsQuery>;
 
 export const memoryQuery = query.extend({
   at: instant,

@@ -43,6 +43,7 @@ const check = z.object({
     text: z.string(),
     scm: z.object({ host: name, from: z.number(), to: z.number() }).optional()
       .describe("where in a host's SCM"),
+    at: z.object({ node: name, time }).optional().describe("which device does it, and when"),
   })).optional().describe("each violation of a promise by itself"),
   mayBeMore: z.literal(true).optional().describe("the check has stopped at its limit"),
 }).meta({ id: "Check" });

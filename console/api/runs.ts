@@ -83,6 +83,7 @@ export const files = z.object({ files: z.array(file) }).meta({ id: "Files" });
 
 export const logs = z.object({
   lines: z.array(z.object({ log: z.string(), line: z.string() })).describe("the last ones"),
+  none: z.string().optional().describe("why the run has no logs"),
 }).meta({ id: "Logs" });
 
 export const logsQuery = z.object({

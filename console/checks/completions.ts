@@ -40,15 +40,16 @@ function* checkCompletions(run: RunRecord): CheckSteps {
     const life = () => `${timed.node} in life ${lifeAt(run, timed.node, timed.time)}`;
     const wrong = isOfQueue(note) ? queues.take(life(), note) : wrongState(states, timed);
     if (wrong === undefined) return undefined;
-    findings.push({ text: `${timed.node}: ${wrong}` });
+    const { node, time } = timed;
+    findings.push({ text: `${node}: ${wrong}`, at: { node, time } });
     return findings.length >= FINDINGS_MAX ? "stop" : undefined;
   });
   if (findings.length >= FINDINGS_MAX) return findings;
-  for (const { node, value } of run.reports) {
+  for (const { node, time, value } of run.reports) {
     if (!isPutResult(value) || isReportedOnce(value)) continue;
     const text =
       `${node}: put to ${value.to} took a completion of no outstanding message, or a second one`;
-    findings.push({ text });
+    findings.push({ text, at: { node, time } });
   }
   return findings;
 }

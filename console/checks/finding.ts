@@ -1,6 +1,10 @@
+import type { Time } from "../../fabric/base/time.ts";
+
 export interface Finding {
   /** With node, time and place. */
   readonly text: string;
+  /** Where one device does it at one instant. */
+  readonly at?: { readonly node: string; readonly time: Time };
   readonly scm?: { readonly host: string; readonly from: number; readonly to: number };
 }
 

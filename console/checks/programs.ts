@@ -1,14 +1,15 @@
 import { formatTime } from "../../fabric/base/time.ts";
 import type { UnfinishedProgram } from "../../fabric/node.ts";
+import type { Finding } from "./finding.ts";
 import type { ReportSeen } from "./run_record.ts";
 
-type Report = Pick<ReportSeen, "node" | "topic" | "value">;
+type Report = Pick<ReportSeen, "node" | "time" | "topic" | "value">;
 
 /** Programs that did not run through, each with its node and why. */
-export function failuresOf(reports: readonly Report[]): string[] {
-  return reports.flatMap(({ node, topic, value }) => {
+export function failuresOf(reports: readonly Report[]): Finding[] {
+  return reports.flatMap(({ node, time, topic, value }) => {
     const why = failureOf(topic, value);
-    return why === undefined ? [] : [`${node}: ${why}`];
+    return why === undefined ? [] : [{ text: `${node}: ${why}`, at: { node, time } }];
   });
 }
 

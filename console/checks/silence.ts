@@ -22,7 +22,8 @@ function* checkSilence(run: RunRecord): CheckSteps {
   const findings: Finding[] = [];
   const look = (node: string, time: number, act: string) => {
     if (findings.length >= FINDINGS_MAX || lifeAt(run, node, time) >= 0) return;
-    findings.push({ text: `${node} ${act} at ${time} ps, when it has no power` });
+    const text = `${node} ${act} at ${time} ps, when it has no power`;
+    findings.push({ text, at: { node, time } });
   };
   yield* inSteps(run.reports, ({ node, time, topic }) => look(node, time, `reports ${topic}`));
   yield* inSteps(run.notes, ({ node, time, note }) => look(node, time, `notes ${note.kind}`));

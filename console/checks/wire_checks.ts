@@ -69,7 +69,9 @@ function* checkAnswers({ wire, notes }: RunRecord): CheckSteps {
   yield* inSteps(doubts, ({ rnic, unless: { qpn, rqPsn, since }, time: before, text }) => {
     const times = set.get(`${rnic} ${qpn}${rqPsn === undefined ? "" : ` ${rqPsn}`}`) ?? [];
     const first = times[firstPlace(times.length, (i) => times[i]! > since)];
-    if (first === undefined || first > before) unsettled.push({ text });
+    if (first === undefined || first > before) {
+      unsettled.push({ text, at: { node: rnic, time: before } });
+    }
   });
   return [...wire.outOfOrder, ...unsettled].slice(0, FINDINGS_MAX);
 }
@@ -81,13 +83,14 @@ function* checkConservation({ wire, until = Infinity }: RunRecord): CheckSteps {
     if (findings.length >= FINDINGS_MAX) return "stop";
     if (dueAt >= until) return undefined;
     const text = `${to.node} never receives what ${from.node} sent at ${sentAt} ps (${name})`;
-    findings.push({ text });
+    findings.push({ text, at: { node: from.node, time: sentAt } });
     return undefined;
   });
   yield* inSteps(wire.unlooped(), ({ name, sentAt, dueAt }) => {
     if (findings.length >= FINDINGS_MAX) return "stop";
     if (dueAt >= until) return undefined;
-    findings.push({ text: `${name} never receives what it sent to itself at ${sentAt} ps` });
+    const text = `${name} never receives what it sent to itself at ${sentAt} ps`;
+    findings.push({ text, at: { node: name, time: sentAt } });
     return undefined;
   });
   return findings;

@@ -91,7 +91,8 @@ export class WireLedger {
     let device = this.#devices.get(node);
     if (device?.life !== life) this.#devices.set(node, device = this.#deviceOf(node, life));
     if (life < 0) {
-      add(this.withoutPower, `${device.name} has ${kind} a frame at ${time} ps without power`);
+      const text = `${device.name} has ${kind} a frame at ${time} ps without power`;
+      add(this.withoutPower, { text, at: { node: device.name, time } });
     }
     this.#checkAnswer(device, { kind, frame: seen.frame, time });
     if (isLooped) return this.#checkLooped(device, seen);
@@ -108,7 +109,7 @@ export class WireLedger {
       if (startPs < before) {
         const text = `${name} turns a frame round from ${startPs} ps on, where the one before it ` +
           `ends at ${before} ps`;
-        add(this.overlapping, text);
+        add(this.overlapping, { text, at: { node: name, time: startPs } });
       }
       return void looped.push(seen);
     }
@@ -119,9 +120,11 @@ export class WireLedger {
     }
     const first = looped.shift();
     if (first === undefined || !isSame(first.frame, frame)) {
-      add(this.unexplained, `${name} turns round a frame that it has not sent next (${time} ps)`);
+      const text = `${name} turns round a frame that it has not sent next (${time} ps)`;
+      add(this.unexplained, { text, at: { node: name, time } });
     } else if (time < first.endPs) {
-      add(this.unexplained, `${name} receives its own frame before it has sent it (${time} ps)`);
+      const text = `${name} receives its own frame before it has sent it (${time} ps)`;
+      add(this.unexplained, { text, at: { node: name, time } });
     }
   }
 
@@ -185,7 +188,7 @@ export class WireLedger {
     this.answers += order.answers - before;
     if (wrong === undefined) return;
     const text = `${name} sends ${describeFrame(frame)} at ${time} ps, which ${wrong.text}`;
-    if (wrong.unless === undefined) return add(this.outOfOrder, text);
+    if (wrong.unless === undefined) return add(this.outOfOrder, { text, at: { node: name, time } });
     if (this.doubts.length >= DOUBTS_MAX) return;
     this.doubts.push({ text, rnic: name, unless: wrong.unless, time });
   }
@@ -200,7 +203,7 @@ export class WireLedger {
     const verb = kind === "sent" ? "sends" : "receives";
     const text = `${name}:${port} ${verb} a frame from ${startPs} ps on, where the one before it ` +
       `ends at ${before} ps`;
-    add(this.overlapping, text);
+    add(this.overlapping, { text, at: { node: name, time: startPs } });
   }
 
   #checkOrigin({ name, inside }: Device, seen: FrameSeen): void {
@@ -219,11 +222,12 @@ export class WireLedger {
       wrong.push(...receive(direction, seen));
     }
     for (const act of wrong) {
-      add(this.unexplained, `${name} ${act} (${direction.name}, ${time} ps)`);
+      const text = `${name} ${act} (${direction.name}, ${time} ps)`;
+      add(this.unexplained, { text, at: { node: name, time } });
     }
   }
 }
 
-function add(findings: Finding[], text: string): void {
-  if (findings.length < FINDINGS_MAX) findings.push({ text });
+function add(findings: Finding[], finding: Finding): void {
+  if (findings.length < FINDINGS_MAX) findings.push(finding);
 }

@@ -12,8 +12,11 @@ export function failureIn(
   { claims = false }: Pick<ExploreOptions, "claims">,
 ): { readonly checker: string; readonly found: string } | undefined {
   const record = recordOf(run, claims);
-  const [program] = failuresOf([...record.reports, ...run.unfinished]);
-  if (program !== undefined) return { checker: OF_PROGRAMS, found: program };
+  const [program] = failuresOf([
+    ...record.reports,
+    ...run.unfinished,
+  ]);
+  if (program !== undefined) return { checker: OF_PROGRAMS, found: program.text };
   const [unsound] = unsoundness(run, claims);
   if (unsound !== undefined) return unsound;
   for (

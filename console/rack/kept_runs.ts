@@ -153,6 +153,11 @@ async function runOf(run: string | undefined): Promise<string> {
   throw refusal("", { found: "There are no runs", expected: "one that rack run SCENARIO made" });
 }
 
+/** A run in one process has none. */
+export function hasLogs(path: string): boolean {
+  return findLogs(path, "").length > 0;
+}
+
 function findLogs(directory: string, prefix: string): Log[] {
   return [...Deno.readDirSync(directory)].sort((x, y) => x.name < y.name ? -1 : 1)
     .flatMap(({ name, isDirectory }): Log[] => {

@@ -27,9 +27,13 @@ import type {
   MemoryView,
   Operations,
   OperationsQuery,
+  Programs,
+  ProgramsQuery,
   Snapshot,
   SnapshotQuery,
   Timeline,
+  Verdicts,
+  VerdictsQuery,
 } from "../api/replay.ts";
 import type { LadderDocument } from "../api/operations.ts";
 import type { Time } from "../../fabric/base/time.ts";
@@ -160,6 +164,16 @@ export class Replay {
   async snapshot(at: Time, query: SnapshotQuery = {}): Promise<Snapshot> {
     await this.#reach(at);
     return await this.ask("snapshot", at, query);
+  }
+
+  async programs(at: Time, query: ProgramsQuery = {}): Promise<Programs> {
+    await this.#reach(at);
+    return await this.ask("programs", at, query);
+  }
+
+  async verdicts(at: Time, query: VerdictsQuery = {}): Promise<Verdicts> {
+    await this.#reach(at);
+    return await this.ask("verdicts", at, query);
   }
 
   async memory(at: Time, query: MemoryQuery & { readonly host: string }): Promise<MemoryView> {

@@ -1,6 +1,6 @@
 import { sleep } from "../../fabric/bus/wall_time.ts";
 import { Simulator } from "../../fabric/partition/simulator.ts";
-import { formatTime, NEVER, type Time } from "../../fabric/base/time.ts";
+import { formatTime, NEVER, PS_PER_US, type Time } from "../../fabric/base/time.ts";
 import { nativeIn } from "../../fabric/rack/plan/plan.ts";
 import { oneOf, refusal } from "../../fabric/rack/plan/problem.ts";
 import { predicateProblem } from "../../fabric/trace/predicate.ts";
@@ -13,6 +13,9 @@ import { eventsAround, StepFinder, textOfValue, type Ticks } from "./event_rows.
 import { HostMemory } from "./host_memory.ts";
 import { faultsIn, type KnownDigest, type ReplayJob } from "./job.ts";
 import { lossOf, memoryMap, memoryView } from "./memory_view.ts";
+import { programsAt } from "./programs.ts";
+import { verdictsAt } from "./verdicts.ts";
+import { type Watch, watchRun } from "../rack/run_record.ts";
 import { AROUND_PS, ladderIn, operationAt, operationsIn } from "./operations.ts";
 import { type Loaded, Recording, type RecordingOptions } from "./recording.ts";
 import type {
@@ -31,11 +34,15 @@ import type {
   MemoryView,
   Operations,
   OperationsQuery,
+  Programs,
+  ProgramsQuery,
   ProgramState,
   PromiseTick,
   Snapshot,
   SnapshotQuery,
   Timeline,
+  Verdicts,
+  VerdictsQuery,
 } from "../api/replay.ts";
 import { BUCKETS } from "../api/replay_terms.ts";
 import type { LadderDocument } from "../api/operations.ts";
@@ -46,6 +53,8 @@ const PROMISES_MOST = 20_000;
 /** Of orders, and of reports, in a time line: it is read anew at each change. */
 const ROWS_MOST = 1_000;
 const EXACT_EVENTS = 20_000;
+/** Its frames, notes and reports are in memory while they are judged. */
+const JUDGED_MOST = 1_000_000, JUDGED_SLICE_PS = PS_PER_US;
 
 interface Follower {
   readonly simulator: Simulator;
@@ -296,6 +305,10 @@ export class ReplayEngine {
   }
 
   #newFollower(): Follower {
+    return { simulator: this.#newSimulator(), at: 0 };
+  }
+
+  #newSimulator(watch?: Watch): Simulator {
     const { plan, orders } = this.#job;
     const scm = new Map(plan.nodes.map(({ name }) => [name, new Pages()]));
     const create = nodeFactory({
@@ -304,16 +317,56 @@ export class ReplayEngine {
       inputs: (host) => this.#loaded.inputs.get(host) ?? {},
       own: this.#loaded.own,
       native: this.#loaded.native,
+      ...(watch && { memoryLog: watch.memoryLog }),
     });
-    const simulator = new Simulator({
+    return new Simulator({
       plan,
       orders,
       create: this.#loaded.replace(create),
       onDurable: (host, writes) => {
         for (const { offset, data } of writes) scm.get(host)!.write(offset, data);
       },
+      ...(watch && {
+        onAudit: watch.onAudit,
+        onReport: watch.onReport,
+        observer: watch.observer,
+      }),
     });
-    return { simulator, at: 0 };
+  }
+
+  /**
+   * The checks of everything before an instant, SCM as a power failure of every host then leaves it:
+   * all that can be told before the run has ended.
+   * @throws Refusal where another pass over the run would take too long.
+   */
+  async verdicts(at: Time, { claims = false }: VerdictsQuery): Promise<Verdicts> {
+    this.#checkInstant(at);
+    const events = this.#eventsBefore(at);
+    if (events > JUDGED_MOST) {
+      const found = `${events} events before ${formatTime(at)}`;
+      throw refusal("at", {
+        found,
+        expected: `an instant before which at most ${JUDGED_MOST} are`,
+      });
+    }
+    const { plan: whole } = this.#job;
+    // What fails later has power still.
+    const plan = { ...whole, faults: whole.faults.filter((fault) => fault.at < at) };
+    const watch = watchRun(plan), simulator = this.#newSimulator(watch);
+    for (let turnAt = performance.now() + TURN_MS; simulator.next < at;) {
+      simulator.run(Math.min(at, simulator.next + JUDGED_SLICE_PS));
+      if (performance.now() < turnAt) continue;
+      this.#onProgress({ atPs: simulator.now, endPs: at, events: simulator.events });
+      await sleep(0);
+      turnAt = performance.now() + TURN_MS;
+    }
+    const around = await this.#around(at);
+    const { unknownEnd } = this.#job;
+    const found = await verdictsAt(watch, {
+      ...{ plan, at, claims },
+      scm: (host) => this.#memoryAt(around, host, at).left(),
+    });
+    return unknownEnd === "" ? found : { ...found, unproved: unknownEnd };
   }
 
   #programsOf({ simulator }: Follower): ProgramState[] {
@@ -328,6 +381,17 @@ export class ReplayEngine {
     // A look at an own program's wait may change one that makes its own waits.
     if (Object.keys(this.#loaded.own).length > 0) this.#follower = undefined;
     return programs;
+  }
+
+  /** What programs have come to, and have said, before an instant: exactly, which may take a pass. */
+  programs(at: Time, { host }: ProgramsQuery): Programs {
+    this.#checkInstant(at);
+    const hosts = this.#job.plan.nodes.flatMap(({ kind, name }) => kind === "host" ? [name] : []);
+    if (host !== undefined && !hosts.includes(host)) {
+      throw refusal("host", { found: `"${host}"`, expected: oneOf(hosts, host) });
+    }
+    const waiting = this.#programsOf(this.#followTo(at, true)!);
+    return programsAt(this.#recording.reports, { at, host, waiting });
   }
 
   async memory(at: Time, query: MemoryQuery & { readonly host: string }): Promise<MemoryView> {

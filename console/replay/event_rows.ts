@@ -1,6 +1,7 @@
 import { EVENTS } from "../api/replay_terms.ts";
 import type { TimedRecord } from "../../fabric/audit.ts";
 import { matcherOf } from "../../fabric/trace/predicate.ts";
+import { plainly } from "../reports/json.ts";
 import { countBefore } from "./log_arrays.ts";
 import type { Recording } from "./recording.ts";
 import type {
@@ -215,9 +216,10 @@ function noteText(note: TimedRecord["note"]): string {
 
 const TEXT_MOST = 300;
 
-export function textOfValue(value: unknown): string {
-  const text = JSON.stringify(value, (_, each) => {
-    return each instanceof Uint8Array ? `${each.length} B` : each;
+/** JSON with bytes as their number; more than `most` characters are cut off with an ellipsis. */
+export function textOfValue(value: unknown, most = TEXT_MOST): string {
+  const text = JSON.stringify(value, (name, each) => {
+    return each instanceof Uint8Array ? `${each.length} B` : plainly(name, each);
   }) ?? "";
-  return text.length > TEXT_MOST ? `${text.slice(0, TEXT_MOST)}…` : text;
+  return text.length > most ? `${text.slice(0, most)}…` : text;
 }

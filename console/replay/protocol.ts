@@ -7,6 +7,8 @@ export const METHODS = [
   "timeline",
   "density",
   "snapshot",
+  "programs",
+  "verdicts",
   "memory",
   "memoryMap",
   "loss",

@@ -102,7 +102,7 @@ function lineOf({ variant, node, value }: ProgramResult): string {
  * a generator and the one that calls it by `yield*`: the engine's `next`, and what the bundle has
  * around it.
  */
-function programFrames(stack: string): string[] {
+export function programFrames(stack: string): string[] {
   const frames = stack.split("\n").filter((line) =>
     /^\s+at /.test(line) && !/<anonymous>|\(data:/.test(line)
   );

@@ -138,13 +138,14 @@ function withLosses(check: Check, variants: readonly JudgedVariant[]): Check {
 
 function ran(variants: readonly JudgedVariant[]): Check {
   const failures = variants.flatMap(({ one, outcome }) =>
-    failuresOf(reportsOf(outcome)).map((text) => `${one.label}: ${text}`)
+    failuresOf(reportsOf(outcome)).map((finding) => ({ variant: one.label, ...finding }))
   );
   return {
     name: "programs-run-through",
     promise: "Every program runs to its end, or reports its progress when the rack cut it off.",
     looked: [],
     holds: failures.length === 0,
-    detail: failures.join("; "),
+    detail: failures.map(({ variant, text }) => `${variant}: ${text}`).join("; "),
+    ...(failures.length > 0 && { findings: failures }),
   };
 }

@@ -190,7 +190,8 @@ async function driveUntil(goals: readonly string[], flags: UntilFlags): Promise<
   });
 }
 
-async function inReplay<T>(
+/** @param ask while the replay is open. */
+export async function inReplay<T>(
   target: ReplayTarget,
   signal: AbortSignal,
   ask: (replay: Replay) => Promise<T>,

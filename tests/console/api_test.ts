@@ -347,6 +347,10 @@ programs:
       ["kill", "start"],
     );
     const at = timeline.faults[0].at;
+    const told = await good("GET /runs/{run}/programs", {}, { query: "?host=a" });
+    assert.ok(told.programs.some(({ state }: { state: string }) => state === "ended"));
+    const { checks } = await good("GET /runs/{run}/verdicts");
+    assert.ok(checks.every(({ state }: { state: string }) => state !== "fails"));
     const off = await good("GET /runs/{run}/snapshot", {}, { query: `?at=${at + 1}` });
     const b = off.devices.find(({ node }: { node: string }) => node === "b");
     assert.equal(b.hasPower, false);

@@ -48,7 +48,8 @@ function* checkTurns(run: RunRecord): CheckSteps {
     );
     const place = `line ${note.line} of ${note.region} at ${time} ps`;
     if (at < 0) {
-      findings.push({ text: `${node}: ${textOf(note)} for ${place} was never taken` });
+      const text = `${node}: ${textOf(note)} for ${place} was never taken`;
+      findings.push({ text, at: { node, time } });
     } else {
       queue.splice(at, 1);
     }
@@ -56,7 +57,7 @@ function* checkTurns(run: RunRecord): CheckSteps {
       if (++each.passed !== PASSES_MAX + 1) continue;
       const text = `${node}: ${textOf(each.note)} waits for ${place} while ${each.passed} ` +
         `that came later were served, the last one ${textOf(note)}`;
-      findings.push({ text });
+      findings.push({ text, at: { node, time } });
     }
     return findings.length >= FINDINGS_MAX ? "stop" : undefined;
   });

@@ -50,7 +50,8 @@ function* checkStates(run: RunRecord): CheckSteps {
     // All that happens at one instant counts at once.
     if (changes[i + 1]?.time === change.time) return undefined;
     for (const text of lines.wrong()) {
-      findings.push({ text: `${text} at ${change.time} ps` });
+      const { node, time } = change;
+      findings.push({ text: `${text} at ${time} ps`, at: { node, time } });
       if (findings.length >= FINDINGS_MAX) return "stop";
     }
     return undefined;

@@ -37,6 +37,16 @@ const snapshot = ask("snapshot", {
   schema: api.snapshot,
   summary: "The rack at an instant",
 });
+const programs = ask("programs", {
+  query: api.programsQuery,
+  schema: api.programs,
+  summary: "What programs have come to by an instant: state, reports, log",
+});
+const verdicts = ask("verdicts", {
+  query: api.verdictsQuery,
+  schema: api.verdicts,
+  summary: "The checks' verdicts on what happened before an instant, as far as they can be told",
+});
 const memory = ask("memory", {
   query: api.memoryQuery,
   schema: api.memory,
@@ -105,6 +115,24 @@ export function replayRoutes(console: Console) {
     .openapi(snapshot, async (c) => {
       const { run } = c.req.valid("param"), { variant, at, exact = false } = c.req.valid("query");
       return c.json(await asked(run, variant, (replay) => replay.snapshot(at, { exact })), 200);
+    })
+    .openapi(programs, async (c) => {
+      const { run } = c.req.valid("param"), { variant, at, ...query } = c.req.valid("query");
+      const found = await asked(
+        run,
+        variant,
+        async (replay) => replay.programs(at ?? await present(replay), query),
+      );
+      return c.json(found, 200);
+    })
+    .openapi(verdicts, async (c) => {
+      const { run } = c.req.valid("param"), { variant, at, ...query } = c.req.valid("query");
+      const found = await asked(
+        run,
+        variant,
+        async (replay) => replay.verdicts(at ?? await present(replay), query),
+      );
+      return c.json(found, 200);
     })
     .openapi(memory, async (c) => {
       const { run } = c.req.valid("param"), { variant, at, ...query } = c.req.valid("query");

@@ -15,6 +15,7 @@ import {
 } from "../../replay/checkpoints.ts";
 import { takeCheckpoint } from "../../replay/resume/take_checkpoint.ts";
 import {
+  hasLogs,
   keepRun,
   type KeptRun,
   keptRuns,
@@ -209,7 +210,11 @@ export function runRoutes({ jobs, replays }: Console) {
       return c.json(report as unknown as z.infer<typeof reportSchema>, 200);
     })
     .openapi(getLogs, async (c) => {
-      const { id } = await runNamed(c.req.valid("param").run);
+      const { id, path } = await runNamed(c.req.valid("param").run);
+      if (!hasLogs(path)) {
+        const none = "The run was in one process, which writes no log";
+        return c.json({ lines: [], none }, 200);
+      }
       const { node, last } = c.req.valid("query");
       const lines: { log: string; line: string }[] = [];
       for await (

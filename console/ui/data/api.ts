@@ -34,8 +34,10 @@ import type {
   Loss,
   MemoryView,
   Operations,
+  Programs,
   Snapshot,
   Timeline,
+  Verdicts,
 } from "../../api/replay.ts";
 import { type Request, request } from "./session.ts";
 
@@ -87,6 +89,13 @@ export const api = {
     json<Timeline>(withQuery(`/runs/${part(run)}/timeline`, { variant })),
   snapshot: (run: string, query: { readonly at: Time; readonly variant?: string | undefined }) =>
     json<Snapshot>(withQuery(`/runs/${part(run)}/snapshot`, query)),
+  programs: (run: string, query: {
+    readonly host: string;
+    readonly at?: Time | undefined;
+    readonly variant?: string | undefined;
+  }) => json<Programs>(withQuery(`/runs/${part(run)}/programs`, query)),
+  verdicts: (run: string, query: { readonly claims: "true" | "false" }) =>
+    json<Verdicts>(withQuery(`/runs/${part(run)}/verdicts`, query)),
   loss: (run: string, query: {
     readonly nodes: string;
     readonly at?: Time;
@@ -140,7 +149,7 @@ export const api = {
   files: (run: string) => json<Files>(`/runs/${part(run)}/files`),
   file: (run: string, path: string) => request(withQuery(`/runs/${part(run)}/file`, { path })),
   logs: (run: string, query: { readonly node?: string; readonly last?: number }) =>
-    json<{ lines: LogLine[] }>(withQuery(`/runs/${part(run)}/logs`, query)),
+    json<z.infer<typeof logs>>(withQuery(`/runs/${part(run)}/logs`, query)),
   scenarios: () => json<{ scenarios: Shipped[] }>("/scenarios"),
   scenario: (name: string) => json<z.infer<typeof scenarioText>>(`/scenarios/${part(name)}`),
   scenarioOf: (run: string, variant?: string) =>

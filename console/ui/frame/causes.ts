@@ -1,5 +1,6 @@
 /** From a verdict about bytes to what has made it: one click each, from every view. */
 import { LINE_BYTES } from "../../../fabric/base/cache_line.ts";
+import type { Time } from "../../../fabric/base/time.ts";
 import { api } from "../data/api.ts";
 import { go, hrefOf } from "../state.ts";
 import { refuse } from "./notice.tsx";
@@ -29,6 +30,16 @@ export function memoryHref({ host, address }: ByteOf, of: RunOf): string {
     select: { kind: "line", host, address: address - address % LINE_BYTES },
     more: { host, from: String(from), to: String(from + 2 * AROUND_BYTES) },
   });
+}
+
+/** A device right behind what it did at an instant: frames on their way, counters, programs. */
+export function instantHref(
+  { node, time }: { readonly node: string; readonly time: Time },
+  of: RunOf,
+): string {
+  const select = { kind: "device", name: node } as const;
+  // What happens at an instant has happened behind it.
+  return hrefOf({ ...of, view: "rack", at: time + 1, select, more: {} });
 }
 
 /** The operation that has written the byte last, as its replay knows it. */

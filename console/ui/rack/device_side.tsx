@@ -19,6 +19,7 @@ import { instant, isPast, lookAt, run, select } from "../state.ts";
 import { gaugesOf, hostText, kindText } from "./device_text.ts";
 import { LossNote } from "./loss.tsx";
 import { Objects } from "./objects.tsx";
+import { HostPrograms } from "./host_programs.tsx";
 import { PowerActs } from "./power_acts.tsx";
 
 function Counters({ name }: { readonly name: string }) {
@@ -91,11 +92,14 @@ const LOG_LINES = 40;
 
 function Log({ process }: { readonly process: string }) {
   const lines = useSignal<readonly LogLine[] | undefined>(undefined), trouble = useSignal("");
+  const none = useSignal("The process has written nothing.");
   async function read(): Promise<void> {
     const id = run.value;
     if (id === undefined) return;
     try {
-      ({ lines: lines.value } = await api.logs(id, { node: process, last: LOG_LINES }));
+      const found = await api.logs(id, { node: process, last: LOG_LINES });
+      lines.value = found.lines;
+      if (found.none !== undefined) none.value = `${found.none}.`;
       trouble.value = "";
     } catch (error) {
       trouble.value = (error as Error).message;
@@ -104,7 +108,7 @@ function Log({ process }: { readonly process: string }) {
   return (
     <>
       {trouble.value !== "" && <p class="note refused">{trouble.value}</p>}
-      {lines.value?.length === 0 && <p class="quiet">The process has written nothing.</p>}
+      {lines.value?.length === 0 && <p class="quiet">{none}</p>}
       {(lines.value?.length ?? 0) > 0 && (
         <pre
           class="log"
@@ -130,7 +134,6 @@ export function DeviceSide({ node, rack }: { readonly node: Node; readonly rack:
   const { name, kind, process } = node;
   const isOn = shownPower.value.get(name) !== false;
   const pid = processes.value.get(process)?.pid;
-  const programs = rack.programs.filter(({ on }) => on === name);
   return (
     <>
       <h2>
@@ -200,20 +203,13 @@ export function DeviceSide({ node, rack }: { readonly node: Node; readonly rack:
       {kind === "host" && isOn && isUp.value && isOperator.value && !isPast.value && (
         <Objects key={name} host={name} />
       )}
-      {programs.length > 0 && (
-        <>
-          <h3>Programs</h3>
-          <ul class="plain">
-            {programs.map(({ run, options }, i) => (
-              <li key={i}>
-                {run}{" "}
-                <code>
-                  {Object.entries(options).map(([key, value]) => `${key} ${value}`).join(", ")}
-                </code>
-              </li>
-            ))}
-          </ul>
-        </>
+      {kind === "host" && (
+        <HostPrograms
+          key={name}
+          host={name}
+          isOn={isOn}
+          planned={rack.programs.filter(({ on }) => on === name)}
+        />
       )}
       {kind === "host" && (
         <>

@@ -2,53 +2,24 @@
  * The loss by a power cut, shown before the user asks for a cut, and again before it is done; of a
  * host without power, what its cut has lost.
  */
-import { useSignal, useSignalEffect } from "@preact/signals";
 import type { Loss } from "../../api/replay.ts";
 import { api } from "../data/api.ts";
-import { clock, variant } from "../data/rack.ts";
-import { replayedAt, shownAt } from "../data/shown.ts";
+import { variant } from "../data/rack.ts";
+import { useReplayed } from "../data/replayed.ts";
 import { bytes, sentence } from "../figures.ts";
 import { memoryHref } from "../frame/causes.ts";
 import { run } from "../state.ts";
 
-const AGAIN_MS = 2_000;
-
 export function LossNote({ node }: { readonly node: string }) {
-  const loss = useSignal<Loss | undefined>(undefined), trouble = useSignal("");
-  const asked = useSignal(-AGAIN_MS);
-  useSignalEffect(() => {
-    const id = run.value, at = shownAt.value;
-    if (id === undefined || (replayedAt.value === undefined && clock.value === null)) return;
-    const waitMs = Math.max(0, asked.peek() + AGAIN_MS - performance.now());
-    let timer: ReturnType<typeof setTimeout>, isGone = false;
-    const ask = async () => {
-      asked.value = performance.now();
-      try {
-        loss.value = await api.loss(id, {
-          nodes: node,
-          ...(replayedAt.peek() !== undefined && { at }),
-          variant: variant.peek(),
-        });
-        trouble.value = "";
-      } catch (error) {
-        trouble.value = (error as Error).message;
-        // A rack that stands changes nothing that would ask again.
-        if (!isGone) timer = setTimeout(ask, AGAIN_MS);
-      }
-    };
-    timer = setTimeout(ask, replayedAt.value === undefined ? waitMs : 0);
-    return () => {
-      isGone = true;
-      clearTimeout(timer);
-    };
-  });
-  if (trouble.value !== "") {
-    return <p class="note quiet">What a power cut would lose is not known: {trouble.value}</p>;
+  const { value: loss, trouble } =
+    useReplayed((run, query) => api.loss(run, { nodes: node, ...query })).value;
+  if (trouble !== "") {
+    return <p class="note quiet">What a power cut would lose is not known: {trouble}</p>;
   }
-  if (loss.value === undefined) {
+  if (loss === undefined) {
     return <p class="note quiet">What a power cut would lose is being worked out …</p>;
   }
-  return <LossText loss={loss.value} />;
+  return <LossText loss={loss} />;
 }
 
 function LossText({ loss }: { readonly loss: Loss }) {

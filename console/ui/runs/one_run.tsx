@@ -1,4 +1,3 @@
-import { useSignal } from "@preact/signals";
 import type { Report } from "../../api/report.ts";
 import type { RunDetail } from "../../api/runs.ts";
 import { api } from "../data/api.ts";
@@ -19,13 +18,14 @@ import { Loading } from "../frame/empty.tsx";
 import { useFetched } from "../frame/fetched.ts";
 import { ask } from "../frame/dialogs.tsx";
 import { order, refuse } from "../frame/notice.tsx";
-import { memoryHref, showLadder } from "../frame/causes.ts";
 import { csv, saveAs } from "../frame/save.ts";
 import { go, hrefOf } from "../state.ts";
 import { Checkpoints } from "./checkpoints.tsx";
+import { Findings } from "./findings.tsx";
 import { MethodBars } from "./method_bars.tsx";
 import { hintColumns, leadColumns, queueColumns } from "./report_columns.ts";
 import { ReportTable } from "./report_table.tsx";
+import { SoFar } from "./so_far.tsx";
 import { Throughput } from "./throughput.tsx";
 import { Verdict } from "./verdict.tsx";
 
@@ -54,6 +54,8 @@ export function OneRun({ id }: { readonly id: string }) {
           )}
         </>
       )}
+      {detail.value?.hasReport === false && detail.value.state !== "running" &&
+        detail.value.variants.length < 2 && <SoFar run={detail.value} />}
       {report.trouble !== undefined && <p class="note refused">{report.trouble}</p>}
       {report.value !== undefined && detail.value !== undefined && (
         <Reported report={report.value} run={detail.value} />
@@ -282,73 +284,41 @@ function Methods({ report }: { readonly report: Report }) {
   );
 }
 
-const FINDINGS_SHOWN = 5;
-
-type Check = Report["checks"][number];
-type Finding = NonNullable<Check["findings"]>[number];
-
-function Findings({ check, detail }: { readonly check: Check; readonly detail: RunDetail }) {
-  const showsAll = useSignal(false);
-  const { findings: known, mayBeMore } = check;
-  // A check of a protocol says it in one text.
-  const findings = known ??
-    check.detail.split("; ").map((text): Finding => ({ variant: "", text }));
-  const shown = showsAll.value ? findings : findings.slice(0, FINDINGS_SHOWN);
+/** What programs came to, but for objects that were put: these are the methods' rows. */
+function Results({ report, run }: { readonly report: Report; readonly run: RunDetail }) {
+  const hasVariants = run.variants.length > 1;
   return (
     <>
-      <ul class="plain-list">
-        {shown.map((each, i) => (
-          <li key={i}>
-            {each.variant !== "" && detail.variants.length > 1 && `${each.variant}: `}
-            {sentence(each.text)}{" "}
-            {each.scm !== undefined && (
-              <Cause detail={detail} variant={each.variant} scm={each.scm} />
-            )}
-          </li>
-        ))}
-      </ul>
-      {(findings.length > FINDINGS_SHOWN || mayBeMore) && (
-        <p class="quiet">
-          {plural(findings.length, "finding")}
-          {mayBeMore && ", where the check has stopped: there may be more"}, {count(shown.length)}
-          {" "}
-          shown. {findings.length > FINDINGS_SHOWN && (
-            <button
-              type="button"
-              class="link"
-              onClick={() => showsAll.value = !showsAll.value}
-            >
-              {showsAll.value ? "Show the first ones" : "Show all of them"}
-            </button>
-          )}
-        </p>
-      )}
+      <h2>Results of programs</h2>
+      <table class="wide list">
+        <tbody>
+          {report.results.map(({ node, variant, value }, i) => (
+            <tr key={i}>
+              {hasVariants && <td class="name">{variant}</td>}
+              <td class="name">{node}</td>
+              <td>
+                <Result value={value} />
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
     </>
   );
 }
 
-/** From a finding to where it can be seen: the bytes, and the operation that has written them. */
-function Cause({ detail: { id, variants }, variant: label, scm }: {
-  readonly detail: RunDetail;
-  readonly variant: string;
-  readonly scm: NonNullable<Finding["scm"]>;
-}) {
-  const variant = variants.find((name) =>
-    wordsOfVariant(name).toLowerCase() === label.toLowerCase()
-  );
-  const bytes = { host: scm.host, address: scm.from };
+function Result({ value }: { readonly value: unknown }) {
+  const { program, message, stack } = Object(value) as Readonly<Record<string, unknown>>;
+  if (typeof message !== "string" || typeof stack !== "string") {
+    return <code>{JSON.stringify(value)}</code>;
+  }
   return (
     <>
-      {" · "}
-      <a href={memoryHref(bytes, { run: id, variant })}>Memory</a>
-      {" · "}
-      <button
-        type="button"
-        class="link"
-        onClick={() => void showLadder(bytes, { run: id, variant })}
-      >
-        Ladder and frames
-      </button>
+      <span class="is-lost">✗ {String(program)} failed</span>: {sentence(message)}
+      <details>
+        <summary>Where</summary>
+        <pre class="log" tabIndex={0} aria-label="Stack">{stack}</pre>
+      </details>
     </>
   );
 }
@@ -387,6 +357,7 @@ function Reported({ report, run }: { readonly report: Report; readonly run: RunD
       {report.warnings?.map(({ node, variant, text }) => (
         <p key={`${variant} ${node} ${text}`} class="note would-lose">{node}, {variant}: {text}</p>
       ))}
+      {report.results.length > 0 && <Results report={report} run={run} />}
       {report.methods.length > 0 && (
         <>
           <Methods report={report} />

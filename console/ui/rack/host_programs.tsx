@@ -1,0 +1,120 @@
+/** Programs of a host at the instant that is shown: state, what they reported, what they logged. */
+import type { Topology } from "../../api/rack.ts";
+import type { ProgramProgress, Programs } from "../../api/replay.ts";
+import { api } from "../data/api.ts";
+import { useReplayed } from "../data/replayed.ts";
+import { count, plural, sentence, time } from "../figures.ts";
+
+export function HostPrograms({ host, isOn, planned }: {
+  readonly host: string;
+  readonly isOn: boolean;
+  readonly planned: Topology["programs"];
+}) {
+  const { value, trouble } = useReplayed((run, query) => api.programs(run, { host, ...query }))
+    .value;
+  return (
+    <>
+      {planned.length > 0 && (
+        <>
+          <h3>Programs</h3>
+          <ul class="plain">
+            {planned.map(({ run, options }, i) => (
+              <li key={i}>
+                {run}{" "}
+                <code>
+                  {Object.entries(options).map(([key, value]) => `${key} ${value}`).join(", ")}
+                </code>
+              </li>
+            ))}
+          </ul>
+        </>
+      )}
+      {trouble !== "" && (
+        <p class="note quiet">What its programs have come to is not known: {trouble}</p>
+      )}
+      {value === undefined
+        ? trouble === "" && (
+          <p class="quiet">What its programs have come to is being worked out …</p>
+        )
+        : <Progress found={value} isOn={isOn} />}
+    </>
+  );
+}
+
+function Progress({ found, isOn }: { readonly found: Programs; readonly isOn: boolean }) {
+  const { programs, reports, moreReports, log, moreLog } = found;
+  return (
+    <div data-testid="programs">
+      {!isOn && <p class="quiet">It has no power: programs that ran were cut off.</p>}
+      <ul class="plain">
+        {programs.map((each) => (
+          <li key={each.program}>
+            <code>{each.program}</code> <State program={each} />
+          </li>
+        ))}
+      </ul>
+      {reports.length > 0 && (
+        <>
+          <h3>Reported by programs</h3>
+          <Earlier more={moreReports} what="report" />
+          <table class="wide">
+            <tbody>
+              {reports.map(({ at, topic, text, isCut }, i) => (
+                <tr key={i}>
+                  <td class="num">{time(at)}</td>
+                  <td>{topic}</td>
+                  <td>
+                    <code>{text}</code>
+                    {isCut && " (only its beginning)"}
+                  </td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </>
+      )}
+      {log.length > 0 && (
+        <>
+          <h3>Logged by programs</h3>
+          <Earlier more={moreLog} what="line" />
+          <pre class="log" tabIndex={0} aria-label="Log of programs">
+            {log.map(({ at, text }) => `${time(at)}  ${text}`).join("\n")}
+          </pre>
+        </>
+      )}
+    </div>
+  );
+}
+
+function Earlier({ more, what }: { readonly more: number; readonly what: string }) {
+  if (more === 0) return null;
+  return <p class="quiet">The latest ones; {plural(more, `earlier ${what}`)} not shown.</p>;
+}
+
+function State({ program }: { readonly program: ProgramProgress }) {
+  const { state, since, text, line, stack } = program;
+  const [, file, number] = /^(.*?):(\d+):\d+$/.exec(line ?? "") ?? [];
+  const where = file === undefined ? "" : ` at line ${count(Number(number))} of ${file}`;
+  switch (state) {
+    case "failed":
+      return (
+        <>
+          <span class="is-lost">✗ failed{where}</span>, {time(since)}: {sentence(text)}
+          {stack !== undefined && (
+            <details>
+              <summary>Where</summary>
+              <pre class="log" tabIndex={0} aria-label="Stack">{stack}</pre>
+            </details>
+          )}
+        </>
+      );
+    case "ended":
+      return <>✓ ended, {time(since)}</>;
+    case "stopped":
+      return <>stopped as its host shut down, {time(since)}</>;
+    case "serves":
+      return <>serves, waits for {text}{where}</>;
+    case "waits":
+      return <>waits for {text}{where}, since {time(since)}</>;
+  }
+}
