@@ -23,3 +23,6 @@ export const PARTS = { most: 4_096, usual: 256 } as const;
 export const OPERATIONS = { most: 1_000, usual: 200 } as const;
 /** On each side of the instant. */
 export const EVENTS = { most: 500, usual: 20 } as const;
+/** Letters of a text that is searched for. */
+export const SEARCHED_MAX = 200;
+export const OPERATION_SORTS = ["begin", "duration"] as const;

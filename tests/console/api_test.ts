@@ -340,7 +340,9 @@ programs:
   });
 
   it("replays the run to any instant", async () => {
+    assert.deepEqual(await good("GET /runs/{run}/replay"), { state: "closed" });
     const timeline = await good("GET /runs/{run}/timeline");
+    assert.deepEqual(await good("GET /runs/{run}/replay"), { state: "ready" });
     assert.ok(timeline.isLive);
     assert.deepEqual(
       timeline.faults.map(({ action }: { action: string }) => action).slice(0, 2),

@@ -34,6 +34,7 @@ import type {
   Loss,
   MemoryView,
   Operations,
+  ReplayState,
   Snapshot,
   Timeline,
 } from "../../api/replay.ts";
@@ -85,6 +86,8 @@ export const api = {
   links: (run: string) => json<{ faults: LinkFault[] }>(`/racks/${part(run)}/links`),
   timeline: (run: string, variant?: string) =>
     json<Timeline>(withQuery(`/runs/${part(run)}/timeline`, { variant })),
+  replayState: (run: string, variant?: string) =>
+    json<ReplayState>(withQuery(`/runs/${part(run)}/replay`, { variant })),
   snapshot: (run: string, query: { readonly at: Time; readonly variant?: string | undefined }) =>
     json<Snapshot>(withQuery(`/runs/${part(run)}/snapshot`, query)),
   loss: (run: string, query: {

@@ -1,6 +1,7 @@
 import { computed, effect, signal, untracked } from "@preact/signals";
-import type { Timeline } from "../../api/replay.ts";
+import type { ReplayState, Timeline } from "../../api/replay.ts";
 import type { Time } from "../../../fabric/base/time.ts";
+import { count, percent, plural, time } from "../figures.ts";
 import { isPast, run } from "../state.ts";
 import { api } from "./api.ts";
 import {
@@ -139,9 +140,41 @@ function hostsOf(nodes: readonly string[]): readonly string[] {
   return nodes.filter((name) => !nodes.includes(kinds.get(name) ?? ""));
 }
 
+const LOOK_MS = 500;
+
+/** While the time line is read: how far its replay is. */
+const replaying = signal<ReplayState | undefined>(undefined);
+
+/** How far the replay is that the time line waits for, in words. */
+export const replayText = computed(() => {
+  const now = replaying.value;
+  if (now?.state === "waiting") {
+    const { place, length, before } = now;
+    return `The run waits for its replay: place ${count(place)} of ${count(length)} in the line, ` +
+      `behind ${plural(before.length, "run")} being replayed`;
+  }
+  if (now?.state !== "replaying" || now.events === 0) return "The run is being replayed …";
+  const { atPs, endPs, events } = now;
+  const where = endPs === null ? time(atPs) : `${percent(atPs / endPs)} of ${time(endPs)}`;
+  return `The run is being replayed: ${where}, ${count(events)} events`;
+});
+
+/** Until `isOver`. A server that does not answer is the feed's subject. */
+async function watchReplay(id: string, of: string | undefined, isOver: () => boolean) {
+  for (;;) {
+    await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
+    if (isOver()) return;
+    const now = await api.replayState(id, of).catch(() => undefined);
+    if (!isOver()) replaying.value = now;
+  }
+}
+
 async function read(id: string): Promise<void> {
   const of = variant.peek(), isStill = () => run.peek() === id && variant.peek() === of;
+  let isRead = false;
+  if (readings.peek() === 0) replaying.value = undefined;
   readings.value++;
+  void watchReplay(id, of, () => isRead || !isStill());
   try {
     const found = await api.timeline(id, of);
     if (!isStill()) return;
@@ -150,6 +183,7 @@ async function read(id: string): Promise<void> {
   } catch (error) {
     if (isStill()) timelineTrouble.value = (error as Error).message;
   } finally {
+    isRead = true;
     readings.value--;
   }
 }

@@ -16,7 +16,7 @@ import {
 } from "../data/rack.ts";
 import { replayedAt } from "../data/shown.ts";
 import { goToStop, type Stop, stop } from "../data/stop.ts";
-import { timeline, timelineTrouble } from "../data/timeline.ts";
+import { replayText, timeline, timelineTrouble } from "../data/timeline.ts";
 import { isOperator } from "../data/session.ts";
 import { cut, roughTime, sentence, time, wordsOfVariant } from "../figures.ts";
 import { go, instant, lookAt, run, select } from "../state.ts";
@@ -84,7 +84,7 @@ function Why() {
       <span class="why" title={timelineTrouble.value ?? ""}>
         {timelineTrouble.value ??
           (end === undefined
-            ? "The run is being replayed …"
+            ? replayText.value
             : exactness?.state === "unknown"
             ? sentence(exactness.why)
             : `A kept run: it ended at ${time(end)}${servedText(natives)}`)}

@@ -10,6 +10,7 @@ import {
   past,
   powerSpans,
   readTimeline,
+  replayText,
   timeline,
   timelineTrouble,
 } from "../data/timeline.ts";
@@ -31,9 +32,9 @@ const note = computed(() => {
     return `The time line shows only what the page has seen: ${timelineTrouble.value}`;
   }
   if (isKept.value && timeline.value === undefined && topology.value !== undefined) {
-    return "The run is being replayed …";
+    return replayText.value;
   }
-  if (past.value === "being read") return "What was before this page came is being replayed …";
+  if (past.value === "being read") return `What was before this page came: ${replayText.value}`;
   return past.value === "unread"
     ? "Shown from when this page came. The replay of what was before takes a core of this machine:"
     : undefined;
