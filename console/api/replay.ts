@@ -15,13 +15,14 @@ import { nodeKind, rnicState } from "./rack.ts";
 import {
   BUCKETS,
   COPY_PLACES,
+  EVENT_KINDS,
   EVENTS,
   OPERATION_SORTS,
+  OPERATION_STATUSES,
   OPERATIONS,
   PARTS,
   SEARCHED_MAX,
 } from "./replay_terms.ts";
-import { OPERATION_STATUSES } from "../../fabric/trace/trace.ts";
 
 const number = z.number(), text = z.string(), flag = z.boolean();
 const options = z.record(text, z.unknown());
@@ -357,7 +358,7 @@ export const operations = z.object({
 }).meta({ id: "Operations" });
 export type Operations = Plain<typeof operations>;
 
-const eventKind = z.enum(["step", "frame-sent", "note", "report", "power", "cable", "order"]);
+const eventKind = z.enum(EVENT_KINDS);
 export const eventRow = z.object({
   time,
   node: text,

@@ -155,8 +155,7 @@ export function operationsOf(trace: Trace): readonly Operation[] {
  * `open`: no completion of its last work request is known; `failed`: one of its work requests has
  * completed with an error.
  */
-export const OPERATION_STATUSES = ["open", "completed", "failed"] as const;
-export type OperationStatus = typeof OPERATION_STATUSES[number];
+export type OperationStatus = "open" | "completed" | "failed";
 
 /** With its program's last line about it; a work request has its first line. */
 export interface FoundOperation extends Operation {

@@ -128,6 +128,7 @@ export const api = {
   removeObject: (run: string, { host, name }: OnHost) =>
     json<unknown>(objectsPath(run, host, name), { method: "DELETE" }),
   keep: (run: string, keep: boolean) => post<unknown>(`/runs/${part(run)}/keep`, { keep }),
+  note: (run: string, note: string) => post<unknown>(`/runs/${part(run)}/note`, { note }),
   checkpoints: (run: string) => json<Checkpoints>(`/runs/${part(run)}/checkpoints`),
   checkpoint: (run: string, what: z.infer<typeof checkpointOrder>) =>
     post<Checkpoint>(`/runs/${part(run)}/checkpoints`, what),
