@@ -1,6 +1,4 @@
 /** Which of the kept runs are listed, and in what order: one rule for the API and the page. */
-import type { Run } from "./runs.ts";
-
 export const RUN_SORTS = ["newest", "oldest", "name", "largest"] as const;
 export const VERDICTS = ["holds", "fails", "unchecked", "none"] as const;
 
@@ -14,8 +12,20 @@ export interface RunFilter {
   readonly sort?: typeof RUN_SORTS[number] | undefined;
 }
 
+interface ListedRun {
+  readonly id: string;
+  readonly scenario: string | null;
+  readonly mark?: string | undefined;
+  readonly note?: string | undefined;
+  readonly methods: readonly string[];
+  readonly ddio: readonly string[];
+  readonly verdict: string;
+  readonly state: string;
+  readonly bytes: number;
+}
+
 /** @param all newest first. */
-export function runsIn(all: readonly Run[], filter: RunFilter): Run[] {
+export function runsIn<Run extends ListedRun>(all: readonly Run[], filter: RunFilter): Run[] {
   const { method, ddio, verdict, state, sort = "newest" } = filter;
   const text = filter.text?.toLowerCase();
   const fit = all.filter((run) =>
@@ -32,6 +42,6 @@ export function runsIn(all: readonly Run[], filter: RunFilter): Run[] {
   return fit.sort((x, y) => nameOf(x) < nameOf(y) ? -1 : nameOf(x) > nameOf(y) ? 1 : 0);
 }
 
-function nameOf({ mark, scenario, id }: Run): string {
+function nameOf({ mark, scenario, id }: ListedRun): string {
   return (mark || (scenario ?? id)).toLowerCase();
 }

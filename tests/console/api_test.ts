@@ -195,6 +195,14 @@ programs:
     const { runs } = await good("GET /runs");
     const row = runs.find(({ id }: { id: string }) => id === rack);
     assert.equal(`${row.state} ${row.scenario} ${row.isOwn}`, "up persist-pair true");
+    await good("POST /runs/{run}/note", {}, { json: { note: "for Ada" } });
+    const listed = async (query: string) => {
+      const { runs } = await good("GET /runs", {}, { query });
+      return runs.map(({ id }: { id: string }) => id);
+    };
+    assert.deepEqual(await listed("?text=ADA&state=up&verdict=none"), [rack]);
+    assert.deepEqual(await listed("?method=write-flush"), []);
+    await refused("400 bad-request", "GET /runs", {}, { query: "?sort=best" });
     const { jobs } = await good("GET /jobs");
     assert.deepEqual(jobs.map(({ id }: { id: string }) => id), [job.id, both.id]);
     const run = await good("GET /runs/{run}");
@@ -356,8 +364,18 @@ programs:
     const map = { query: `?host=b&at=${timeline.endPs}&from=0&to=${1 << 20}&parts=4` };
     assert.equal((await good("GET /runs/{run}/memory-map", {}, map)).partBytes, 1 << 18);
     await good("GET /runs/{run}/loss", {}, { query: "?nodes=b" });
-    const { operations } = await good("GET /runs/{run}/operations");
+    const { operations, kinds } = await good("GET /runs/{run}/operations");
     assert.ok(operations.length > 0);
+    const wanted = {
+      query: `?on=a&kind=${kinds[0]}&status=completed&minPs=1&sort=duration&most=2`,
+    };
+    const fit = await good("GET /runs/{run}/operations", {}, wanted);
+    assert.ok(fit.operations.length === 2 && fit.total > 2 && fit.total < fit.all, `${fit.total}`);
+    const wrong = { query: "?status=lost" };
+    assert.match(await refused("400 bad-request", "GET /runs/{run}/operations", {}, wrong), /open/);
+    const search = { query: "?at=0&before=0&after=2&text=loses%20power" };
+    const searched = await good("GET /runs/{run}/events", {}, search);
+    assert.match(searched.rows[0].text, /b.* loses power/);
     const query = `?index=${operations[0].index}`;
     const { json: ladder, text } = await call("GET /runs/{run}/ladder", {}, { query });
     assert.ok(ladder.rows.length > 0);
