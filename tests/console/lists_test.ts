@@ -19,6 +19,8 @@ describe("The lists of the console's page", () => {
     rig = await BrowserRig.open([]);
     flushed = await kept("write-flush", "off");
     persisted = await kept("persist-opcode", "on");
+    // A console notices what it did itself.
+    await rig.page.reload();
   });
 
   afterAll(async () => {
@@ -151,5 +153,26 @@ describe("The lists of the console's page", () => {
     await rows("List of events").first().getByRole("button").click();
     await eventually("the instant is looked at", () => /[?&]at=[1-9]/.test(page.url()));
     await rig.accessible("events");
+  });
+
+  it("says of an instant beyond the end that there is none, and goes to the end", async () => {
+    const { page } = rig;
+    await page.goto(`${rig.printed.origin}/#/rack?run=${flushed}&at=900000000000000`);
+    const why = page.locator(".bar .why");
+    await why.getByText(/There is no instant .*: the run ended at/).waitFor();
+    assert.equal(await why.getByText("The past").count(), 0);
+    await why.getByRole("button", { name: "Show its end" }).click();
+    await why.getByText(/A kept run: it ended at/).waitFor();
+    assert.doesNotMatch(page.url(), /at=/);
+  });
+
+  it("shows no time line of another run beside a run's page", async () => {
+    const { page } = rig;
+    const line = page.locator("footer.line");
+    await page.goto(`${rig.printed.origin}/#/runs?run=${flushed}&show=${flushed}`);
+    await line.waitFor();
+    await page.goto(`${rig.printed.origin}/#/runs?run=${flushed}&show=${persisted}`);
+    await line.waitFor({ state: "hidden" });
+    await page.getByRole("heading", { level: 1 }).first().waitFor();
   });
 });

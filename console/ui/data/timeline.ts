@@ -2,7 +2,7 @@ import { computed, effect, signal, untracked } from "@preact/signals";
 import type { ReplayState, Timeline } from "../../api/replay.ts";
 import type { Time } from "../../../fabric/base/time.ts";
 import { count, percent, plural, time } from "../figures.ts";
-import { isPast, run } from "../state.ts";
+import { instant, isPast, run } from "../state.ts";
 import { api } from "./api.ts";
 import {
   clock,
@@ -28,6 +28,16 @@ export interface PowerSpan {
 export const endPs = computed(() =>
   Math.max(timeline.value?.endPs ?? 0, clock.value?.virtualPs ?? 0, 1)
 );
+
+/** Where the instant that is asked for is none of the past: what is wrong with it. */
+export const beyondText = computed(() => {
+  const at = instant.value, now = clock.value?.virtualPs;
+  const last = isKept.value ? timeline.value?.endPs : now && Math.max(now + 1, endPs.value);
+  if (at === undefined || last === undefined || at <= last) return undefined;
+  return isKept.value
+    ? `There is no instant ${time(at)}: the run ended at ${time(last)}`
+    : `${time(at)} is to come: the rack is at ${time(now!)}`;
+});
 
 /** When the page came to the run: the replay knows the time before. */
 const cameAt = signal<Time | undefined>(undefined);

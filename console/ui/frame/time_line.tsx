@@ -5,6 +5,7 @@ import type { Time } from "../../../fabric/base/time.ts";
 import { isKept, topology } from "../data/rack.ts";
 import { shownAt } from "../data/shown.ts";
 import {
+  beyondText,
   endPs,
   marks,
   past,
@@ -28,6 +29,8 @@ const LEFT = 96, RIGHT = 20, TOP = 6, ROW = 17, AXIS = 16;
 const DEVICE_ROWS = 4;
 
 const note = computed(() => {
+  const beyond = beyondText.value;
+  if (beyond !== undefined) return beyond;
   if (timelineTrouble.value !== undefined) {
     return `The time line shows only what the page has seen: ${timelineTrouble.value}`;
   }
