@@ -12,7 +12,17 @@ import { maybe, name, orNull, type Plain, time } from "./common.ts";
 import { ladderDocument } from "./operations.ts";
 import { node, predicateText } from "./predicate.ts";
 import { nodeKind, rnicState } from "./rack.ts";
-import { BUCKETS, COPY_PLACES, EVENTS, OPERATIONS, PARTS } from "./replay_terms.ts";
+import {
+  BUCKETS,
+  COPY_PLACES,
+  EVENT_KINDS,
+  EVENTS,
+  OPERATION_SORTS,
+  OPERATION_STATUSES,
+  OPERATIONS,
+  PARTS,
+  SEARCHED_MAX,
+} from "./replay_terms.ts";
 
 const number = z.number(), text = z.string(), flag = z.boolean();
 const options = z.record(text, z.unknown());
@@ -102,10 +112,30 @@ export const timeline = z.object({
   kept: z.object({
     detailFromPs: time.describe("steps, frames and memory of an earlier instant take another pass"),
     samples: number.describe("of counters"),
+    detailBytes: number.describe("of steps, frames and memory, in all passes of the replay"),
     residentBytes: number.describe("of the replay's process"),
   }),
 }).meta({ id: "Timeline" });
 export type Timeline = Plain<typeof timeline>;
+
+/** Of the process that answers all other questions. */
+export const replayState = z.discriminatedUnion("state", [
+  z.object({ state: z.literal("closed").describe("the next question opens it") }),
+  z.object({
+    state: z.literal("waiting").describe("other runs are being replayed"),
+    place: number.describe("in the line, from 1"),
+    length: number.describe("of the line"),
+    before: z.array(text).describe("runs that are replayed now"),
+  }),
+  z.object({
+    state: z.literal("replaying").describe("its first pass"),
+    atPs: time,
+    endPs: never.describe("of the run; null: not known"),
+    events: number.describe("so far"),
+  }),
+  z.object({ state: z.literal("ready") }),
+]).meta({ id: "ReplayState" });
+export type ReplayState = Plain<typeof replayState>;
 
 // The rack at an instant.
 
@@ -362,13 +392,20 @@ export type Loss = Plain<typeof loss>;
 
 // Operations and events.
 
+const operationStatus = z.enum(OPERATION_STATUSES).meta({ id: "OperationStatus" });
+
 const operationRow = z.object({
   index: number.describe("for its ladder"),
   node: name,
   connection: text,
   number: number.describe("the program's number of it"),
+  kind: text.describe("of its first work request: `write`, `send`, `read`"),
+  status: operationStatus.describe(
+    "`open`: no completion of its last work request is known; `failed`: one of its work requests " +
+      "has completed with an error",
+  ),
   startPs: time,
-  endPs: time.describe("the program's last step of it"),
+  endPs: time.describe("the program's last step or completion of it"),
   step: text,
   text,
 });
@@ -376,11 +413,15 @@ export type OperationRow = Plain<typeof operationRow>;
 
 export const operations = z.object({
   operations: z.array(operationRow),
-  more: number.describe("in the window, beyond those that are listed"),
+  more: number.describe("that fit, behind those that are listed"),
+  total: number.describe("that fit, with those that are listed or skipped"),
+  all: number.describe("of the run"),
+  nodes: z.array(name).describe("requesters of the run"),
+  kinds: z.array(text).describe("of the run"),
 }).meta({ id: "Operations" });
 export type Operations = Plain<typeof operations>;
 
-const eventKind = z.enum(["step", "frame-sent", "note", "report", "power", "cable", "order"]);
+const eventKind = z.enum(EVENT_KINDS);
 export const eventRow = z.object({
   time,
   node: text,
@@ -396,6 +437,11 @@ export type EventRow = Plain<typeof eventRow>;
 export const events = z.object({
   rows: z.array(eventRow),
   split: number.describe("index of the first row that is not before `at`"),
+  fromPs: time.describe("earlier events were not looked at, or do not fit into `before`"),
+  toPs: never.describe(
+    "where to go on: events from here on were not looked at, or do not fit into `after`; null: " +
+      "there are none",
+  ),
 }).meta({ id: "Events" });
 export type Events = Plain<typeof events>;
 
@@ -461,7 +507,10 @@ function atMost({ most, usual }: { readonly most: number; readonly usual: number
 
 type Asked<Query extends z.ZodType> = Omit<Plain<Query>, "variant" | "at">;
 
+const searched = z.string().min(1).max(SEARCHED_MAX);
+
 export const timelineQuery = query;
+export const replayStateQuery = query;
 
 export const densityQuery = query.extend({
   from: maybe(whole),
@@ -515,6 +564,15 @@ export const operationsQuery = query.extend({
   from: maybe(whole),
   to: maybe(whole),
   on: maybe(name.describe("the requester")),
+  kind: maybe(text.max(100).describe("of its first work request: `write`, `send`, `read`")),
+  status: maybe(operationStatus),
+  minPs: maybe(whole.describe("its duration, at least")),
+  maxPs: maybe(whole.describe("its duration, at most")),
+  text: maybe(searched.describe("in its texts, in any case of letters")),
+  sort: maybe(
+    z.enum(OPERATION_SORTS).describe("by the begin (default), or the longest ones first"),
+  ),
+  skip: maybe(whole.describe("so many of those that fit")),
   most: atMost(OPERATIONS),
 });
 export type OperationsQuery = Asked<typeof operationsQuery>;
@@ -529,6 +587,11 @@ export const eventsQuery = query.extend({
   kinds: maybe(
     z.string().max(200).transform((kinds) => kinds.split(",")).pipe(z.array(eventKind)).describe(
       `of ${eventKind.options.join(", ")}: commas between them`,
+    ),
+  ),
+  text: maybe(
+    searched.describe(
+      "in its name or text, in any case of letters; the run is searched from `at` on",
     ),
   ),
 });

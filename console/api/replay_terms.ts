@@ -1,4 +1,5 @@
 /** Words and limits of a replay's answers, for its process, which has no zod, and its schemas. */
+import type { OperationStatus } from "../../fabric/trace/trace.ts";
 
 /**
  * Where the newest copy of a byte is. `in-flight`: posted by a program or on its way between the cards;
@@ -23,3 +24,18 @@ export const PARTS = { most: 4_096, usual: 256 } as const;
 export const OPERATIONS = { most: 1_000, usual: 200 } as const;
 /** On each side of the instant. */
 export const EVENTS = { most: 500, usual: 20 } as const;
+/** Letters of a text that is searched for. */
+export const SEARCHED_MAX = 200;
+export const OPERATION_SORTS = ["begin", "duration"] as const;
+export const EVENT_KINDS = [
+  "step",
+  "frame-sent",
+  "note",
+  "report",
+  "power",
+  "cable",
+  "order",
+] as const;
+export const OPERATION_STATUSES = ["open", "completed", "failed"] as const satisfies readonly (
+  OperationStatus
+)[];

@@ -1,5 +1,9 @@
 import { z } from "zod";
 import { name, seed, time } from "./common.ts";
+import { SEARCHED_MAX } from "./replay_terms.ts";
+import { RUN_SORTS, VERDICTS } from "./run_filter.ts";
+
+const NOTE_MAX = 500;
 
 export const runState = z.enum([
   "up",
@@ -20,7 +24,10 @@ export const run = z.object({
   scenario: z.string().nullable(),
   seed: seed.nullable(),
   digest: z.string().nullable().describe("null while it is up, and where it left no report"),
-  verdict: z.enum(["holds", "fails", "unchecked", "none"]).describe(
+  methods: z.array(z.string()).describe("of its report; empty where it has none"),
+  ddio: z.array(z.string()).describe("of its responders: `on`, `off`, `mixed`; of its report"),
+  note: z.string().optional().describe("the user's own words about it"),
+  verdict: z.enum(VERDICTS).describe(
     "of the checks in its report; unchecked: nothing was done",
   ),
   isOwn: z.boolean().describe("this console has started it"),
@@ -36,6 +43,21 @@ export const runs = z.object({
   }),
 }).meta({ id: "Runs" });
 export type Runs = z.infer<typeof runs>;
+
+export const runsQuery = z.object({
+  text: z.string().min(1).max(SEARCHED_MAX).optional().describe(
+    "in a run's name, its scenario, the user's name and note, in any case of letters",
+  ),
+  method: name.optional(),
+  ddio: name.optional().describe("`on`, `off`, `mixed`"),
+  verdict: z.enum(VERDICTS).optional(),
+  state: runState.optional(),
+  sort: z.enum(RUN_SORTS).optional().describe("default: newest"),
+});
+
+export const noteOrder = z.strictObject({
+  note: z.string().max(NOTE_MAX).describe("empty: none"),
+}).meta({ id: "NoteOrder" });
 
 export const runDetail = run.extend({
   variants: z.array(z.string()).describe("names of its parts; empty where it has a single one"),

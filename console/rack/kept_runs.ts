@@ -13,6 +13,7 @@ import {
   type RunRow,
   type RunState,
   stateOf,
+  writeNote,
 } from "./run_directory.ts";
 import { limitsHere, type LimitTexts, readLimits } from "./run_limits.ts";
 
@@ -38,6 +39,11 @@ export async function keepRun(id: string, name = ""): Promise<RunRow> {
   }
   await markRun(row, name);
   return row;
+}
+
+/** Writes down the user's words about a run; "" removes them. @throws Refusal where there is none. */
+export async function noteRun(id: string, note: string): Promise<void> {
+  await writeNote(await findRun(id, "The run"), note);
 }
 
 /** Removes the mark. @throws Refusal where there is no such run. */

@@ -211,6 +211,8 @@ export interface RunRow {
   readonly damage?: string;
   /** The user's name for it; "": kept without a name. */
   readonly mark?: string;
+  /** The user's own words about it. */
+  readonly note?: string;
 }
 
 /** How to reach the supervisor of a running rack. Holds credentials: only the user can read it. */
@@ -287,7 +289,8 @@ async function readRow(id: string, processes: number): Promise<RunRow | undefine
     row = { ...row, started: (birthtime ?? mtime ?? new Date(0)).toISOString() };
     if (uid !== Deno.uid()) return { ...row, isForeign: true };
     const mark = textIfThere(`${path}/${MARK_FILE}`)?.trim();
-    row = { ...row, ...(mark !== undefined && { mark }) };
+    const note = textIfThere(`${path}/${NOTE_FILE}`)?.trim();
+    row = { ...row, ...(mark !== undefined && { mark }), ...(note && { note }) };
     row = { ...row, running: isOwned(path) };
     return { ...row, up: readSupervisor(path) !== undefined };
   } catch (error) {
@@ -299,12 +302,21 @@ async function readRow(id: string, processes: number): Promise<RunRow | undefine
   }
 }
 
-const MARK_FILE = "kept.txt";
+const MARK_FILE = "kept.txt", NOTE_FILE = "note.txt";
 
 /** Keeps a run under the user's name; undefined removes the mark. */
 export async function markRun({ path }: RunRow, mark: string | undefined): Promise<void> {
-  if (mark !== undefined) return writeWhole(`${path}/${MARK_FILE}`, `${mark}\n`);
-  await Deno.remove(`${path}/${MARK_FILE}`).catch((error) => {
+  await writeOrRemove(`${path}/${MARK_FILE}`, mark);
+}
+
+/** The user's words about a run; "" removes them. */
+export async function writeNote({ path }: RunRow, note: string): Promise<void> {
+  await writeOrRemove(`${path}/${NOTE_FILE}`, note.trim() === "" ? undefined : note.trim());
+}
+
+async function writeOrRemove(file: string, text: string | undefined): Promise<void> {
+  if (text !== undefined) return writeWhole(file, `${text}\n`);
+  await Deno.remove(file).catch((error) => {
     if (!(error instanceof Deno.errors.NotFound)) throw error;
   });
 }

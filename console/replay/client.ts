@@ -47,6 +47,12 @@ export interface ReplayOptions {
   readonly source?: ReplaySource;
 }
 
+/**
+ * Arrays that are forgotten go back to the machine at once: glibc would keep their memory between
+ * those that stay, some hundred megabytes.
+ */
+const RETURNED_MEMORY = { MALLOC_MMAP_THRESHOLD_: "65536", MALLOC_TRIM_THRESHOLD_: "131072" };
+
 interface Waiting {
   readonly resolve: (value: never) => void;
   readonly reject: (error: unknown) => void;
@@ -81,13 +87,18 @@ export class Replay {
     this.#child = new Deno.Command(Deno.execPath(), {
       args: [
         "run",
-        ...flagsOf({ reads: "all", writes: [spool.replaceAll(",", ",,")] }),
+        ...flagsOf({
+          reads: "all",
+          writes: [spool.replaceAll(",", ",,")],
+          heap: ["--expose-gc"],
+        }),
         fromFileUrl(projectFile("console/replay/main.ts")),
         spool,
         // The last word says whose process it is.
         `${directory}/run.json`,
       ],
       cwd: directory,
+      env: RETURNED_MEMORY,
       stdin: "piped",
       stdout: "piped",
       stderr: "inherit",

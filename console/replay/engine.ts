@@ -6,7 +6,6 @@ import { oneOf, refusal } from "../../fabric/rack/plan/problem.ts";
 import { predicateProblem } from "../../fabric/trace/predicate.ts";
 import { nodeFactory } from "../../nodes/factory.ts";
 import { RackError } from "../base/rack_error.ts";
-import { Pages } from "../explore/history.ts";
 import { victimOf } from "../explore/post_crash_run.ts";
 import { configurationOf } from "./configuration.ts";
 import { eventsAround, StepFinder, textOfValue, type Ticks } from "./event_rows.ts";
@@ -44,9 +43,10 @@ import type {
   Verdicts,
   VerdictsQuery,
 } from "../api/replay.ts";
-import { BUCKETS } from "../api/replay_terms.ts";
+import { BUCKETS, EVENTS } from "../api/replay_terms.ts";
 import type { LadderDocument } from "../api/operations.ts";
 import type { ReplayProgress } from "./job.ts";
+import { SpooledPages } from "./spool.ts";
 
 const TURN_MS = 50;
 const PROMISES_MOST = 20_000;
@@ -89,7 +89,7 @@ export class ReplayEngine {
    * @throws RackError naming the device whose events differ from those of the run.
    */
   async run(until: Time | null, onProgress: (progress: ReplayProgress) => void): Promise<void> {
-    const end = until ?? NEVER, turns = new Turns(onProgress, until);
+    const end = until ?? NEVER, turns = new Turns(onProgress, until ?? this.#job.expectedPs);
     this.#onProgress = onProgress;
     for (;;) {
       const due = this.#known[0]?.at ?? NEVER;
@@ -185,6 +185,7 @@ export class ReplayEngine {
       kept: {
         detailFromPs: detailFrom,
         samples: samples.length,
+        detailBytes: this.#recording.heldBytes + (this.#stretch?.heldBytes ?? 0),
         residentBytes: Deno.memoryUsage().rss,
       },
     };
@@ -310,7 +311,9 @@ export class ReplayEngine {
 
   #newSimulator(watch?: Watch): Simulator {
     const { plan, orders } = this.#job;
-    const scm = new Map(plan.nodes.map(({ name }) => [name, new Pages()]));
+    const scm = new Map(
+      plan.nodes.map(({ name }) => [name, new SpooledPages(this.#loaded.spool)]),
+    );
     const create = nodeFactory({
       plan,
       image: (host) => (offset, length) => scm.get(host)!.read(offset, offset + length),
@@ -463,9 +466,25 @@ export class ReplayEngine {
     return ladderIn(await this.#around(startPs + 1, from), operation);
   }
 
+  /** A search looks at all of the run from the instant on, until it has found enough. */
   async eventsAround(query: EventsQuery): Promise<Events> {
     this.#checkInstant(query.at);
-    return eventsAround(await this.#around(query.at), this.#ticks(), query);
+    const ticks = this.#ticks(), { after = EVENTS.usual } = query;
+    let around = await this.#around(query.at);
+    let found = eventsAround(around, ticks, query);
+    while (query.text !== undefined && found.toPs === around.reached && !this.#isLast(around)) {
+      const at = around.reached, left = after - (found.rows.length - found.split);
+      if (left <= 0) break;
+      around = await this.#around(at + 1, at);
+      const next = eventsAround(around, ticks, { ...query, at, before: 0, after: left });
+      found = { ...found, rows: [...found.rows, ...next.rows], toPs: next.toPs };
+    }
+    const isAll = found.toPs === around.reached && this.#isLast(around);
+    return isAll ? { ...found, toPs: null } : found;
+  }
+
+  #isLast(around: Recording): boolean {
+    return around === this.#recording || around.reached >= this.#recording.reached;
   }
 
   /** @throws Refusal for an unknown step or device. */

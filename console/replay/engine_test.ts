@@ -9,6 +9,7 @@ import { ReplayEngine } from "./engine.ts";
 import type { ReplayJob } from "./job.ts";
 import { type Loaded, Recording, type RecordingOptions } from "./recording.ts";
 import { Spool } from "./spool.ts";
+import type { OperationRow, OperationsQuery } from "../api/replay.ts";
 import { COPY_PLACES } from "../api/replay_terms.ts";
 
 const SCENARIO = "name: pair\nhosts: { a: {}, b: { ddio: on, scm: { size: 4MiB } } }\n" +
@@ -30,7 +31,7 @@ function jobOf(scenario: string): ReplayJob {
   const plan = makePlan(variants(parseScenario(scenario, "test.yaml"))[0]!);
   const job: Omit<ReplayJob, "runFile"> = {
     ...{ run: "test", variant: "", plan, orders: [], known: [], until: null },
-    ...{ unknownEnd: "", isLive: false },
+    ...{ unknownEnd: "", expectedPs: null, isLive: false },
   };
   // Only the process reads the run file.
   return job as ReplayJob;
@@ -39,7 +40,7 @@ function jobOf(scenario: string): ReplayJob {
 describe("ReplayEngine", () => {
   it("answers of any instant what it would with all details kept, in bounded memory", async () => {
     const all = await engineOf(SCENARIO),
-      few = await engineOf(SCENARIO, { detailBytes: 512 << 10 });
+      few = await engineOf(SCENARIO, { detailBytes: 1 << 20 });
     const { kept: _, ...timeline } = all.timeline();
     const { kept, ...same } = few.timeline();
     assert.ok(kept.detailFromPs > 260e6, "the first pass has forgotten most of it");
@@ -67,8 +68,32 @@ describe("ReplayEngine", () => {
         };
       };
       assert.deepEqual(await ask(few), await ask(all), `at ${us} us`);
+      const { detailBytes } = few.timeline().kept;
+      assert.ok(detailBytes <= 1 << 20, `${detailBytes} B of both passes at ${us} us`);
     }
     await assertMapped(all, 255e6);
+    // A search goes through all stretches.
+    const search = { at: 0, before: 0, after: 500, text: "is persistent" };
+    const texts = (await all.eventsAround(search)).rows;
+    assert.ok(texts.length > 60 && texts.every(({ text }) => /is persistent/.test(text)));
+    assert.deepEqual(await few.eventsAround(search), {
+      ...{ rows: texts, split: 0, fromPs: 0, toPs: null },
+    });
+    const some = await few.eventsAround({ ...search, after: 3 });
+    assert.deepEqual(some.rows, texts.slice(0, some.rows.length));
+    assert.equal(some.toPs, some.rows.at(-1)!.time + 1);
+    assertFiltered(all);
+    const half = SCENARIO.replace(/\{ at: 320us.*/, "{ at: 240us, kill: b }]\n");
+    const statuses = (engine: ReplayEngine) => {
+      const of = (status: OperationRow["status"]) => engine.operations({ status }).total;
+      return { open: of("open"), completed: of("completed"), failed: of("failed") };
+    };
+    // While b has no power no request completes; then retries are exhausted, and the program takes
+    // no further completions.
+    const during = statuses(await engineOf(half, {}, { until: 260e6 }));
+    assert.ok(during.open === 4 && during.failed === 0, JSON.stringify(during));
+    const after = statuses(await engineOf(half));
+    assert.deepEqual(after, { open: 2, completed: during.completed, failed: 2 });
     // Counted over more than is kept at once; with DDIO on the card traces it by its number in figure 3.
     const query = { step: "S205", count: 30 }, counted = await all.find(query);
     assert.deepEqual([counted!.node, counted!.name], ["b-rnic", "S305"]);
@@ -118,6 +143,34 @@ describe("ReplayEngine", () => {
 });
 
 /** Parts of a range say of its lines what they say one by one. */
+/** Each filter has what fits, all of it, and nothing else; the run's kinds and hosts are all there. */
+function assertFiltered(engine: ReplayEngine): void {
+  const { operations, total, all, nodes, kinds } = engine.operations({ most: 1_000 });
+  assert.deepEqual([total, all, nodes, kinds], [64, 64, ["a"], ["write"]]);
+  const took = ({ startPs, endPs }: OperationRow) => endPs - startPs;
+  const middle = operations.map(took).sort((x, y) => x - y)[32]!;
+  const cases: [OperationsQuery, (row: OperationRow) => boolean][] = [
+    [{ status: "completed" }, ({ status }) => status === "completed"],
+    [{ status: "failed" }, ({ status }) => status === "failed"],
+    [{ status: "open" }, ({ status }) => status === "open"],
+    [{ kind: "write" }, () => true],
+    [{ kind: "read" }, () => false],
+    [{ on: "b" }, () => false],
+    [{ minPs: middle }, (row) => took(row) >= middle],
+    [{ maxPs: middle - 1 }, (row) => took(row) < middle],
+    [{ text: "MESSAGE 7 " }, ({ text }) => text.includes("message 7 ")],
+  ];
+  for (const [query, fits] of cases) {
+    const found = engine.operations({ ...query, most: 1_000 });
+    assert.deepEqual(found.operations, operations.filter(fits), JSON.stringify(query));
+    assert.equal(found.total, found.operations.length);
+  }
+  const page = engine.operations({ sort: "duration", skip: 2, most: 3 });
+  const longest = operations.toSorted((x, y) => took(y) - took(x) || x.index - y.index);
+  assert.deepEqual(page.operations, longest.slice(2, 5));
+  assert.deepEqual([page.total, page.more], [64, 59]);
+}
+
 async function assertMapped(engine: ReplayEngine, at: number): Promise<void> {
   const range = { host: "b", from: 65_536 + 192, to: 65_536 + (200 << 10) };
   const { lines, moreLines } = await engine.memory(at, range);

@@ -25,22 +25,41 @@ interface Placed {
 }
 
 export function eventsAround(recording: Recording, ticks: Ticks, query: EventsQuery): Events {
-  const { at, node, kinds } = query, { detailFrom } = recording;
+  const { at, node, kinds, text } = query, { detailFrom, reached } = recording;
+  const searched = text?.toLowerCase();
   const before = Math.min(EVENTS.most, query.before ?? EVENTS.usual),
     after = Math.min(EVENTS.most, query.after ?? EVENTS.usual);
   const isWanted = (row: EventRow) =>
     row.time >= detailFrom && (node === undefined || row.node === node) &&
-    (kinds === undefined || kinds.includes(row.kind));
-  const earlier: Placed[] = [], later: Placed[] = [];
+    (kinds === undefined || kinds.includes(row.kind)) &&
+    (searched === undefined || `${row.name} ${row.text}`.toLowerCase().includes(searched));
+  const earlier: Placed[] = [], later: Placed[] = [], isWhole = text !== undefined;
   for (const source of sourcesOf(recording, ticks)) {
-    const split = source.countBefore(at);
-    take(source, { from: split - 1, by: -1, most: before, isWanted, into: earlier });
-    take(source, { from: split, by: 1, most: after, isWanted, into: later });
+    const split = source.countBefore(at), common = { isWanted, isWhole };
+    take(source, { ...common, from: split - 1, by: -1, most: before, into: earlier });
+    take(source, { ...common, from: split, by: 1, most: after, into: later });
   }
   const inOrder = (x: Placed, y: Placed) => x.row.time - y.row.time || x.order - y.order;
-  const first = before === 0 ? [] : earlier.sort(inOrder).slice(-before);
-  const rows = [...first, ...later.sort(inOrder).slice(0, after)].map(({ row }) => row);
-  return { rows, split: first.length };
+  const first = chosen(earlier.sort(inOrder).reverse(), before, isWhole).reverse();
+  const next = chosen(later.sort(inOrder), after, isWhole);
+  return {
+    rows: [...first, ...next].map(({ row }) => row),
+    split: first.length,
+    fromPs: earlier.length < before ? detailFrom : first[0]?.row.time ?? at,
+    toPs: later.length < after
+      ? reached
+      : next.at(-1) === undefined
+      ? at
+      : next.at(-1)!.row.time + 1,
+  };
+}
+
+/** @param isWhole with all rows of the last one's instant: a search goes on behind it. */
+function chosen(placed: readonly Placed[], most: number, isWhole: boolean): Placed[] {
+  const last = most === 0 ? undefined : placed[most - 1];
+  return placed.filter(({ row }, i) =>
+    i < most || (isWhole && last !== undefined && row.time === last.row.time)
+  );
 }
 
 /** Counts steps in the order in which they happened, up to the one that is looked for. */
@@ -74,19 +93,23 @@ interface Source {
 
 function take(
   source: Source,
-  { from, by, most, isWanted, into }: {
+  { from, by, most, isWhole, isWanted, into }: {
     readonly from: number;
     readonly by: 1 | -1;
     readonly most: number;
+    readonly isWhole: boolean;
     readonly isWanted: (row: EventRow) => boolean;
     readonly into: Placed[];
   },
 ): void {
-  let count = 0;
-  for (let i = from; i >= 0 && i < source.length && count < most; i += by) {
+  let count = 0, last: Time | undefined;
+  for (let i = from; i >= 0 && i < source.length && most > 0; i += by) {
+    if (count >= most && !isWhole) break;
     const placed = source.at(i);
+    if (count >= most && placed.row.time !== last) break;
     if (!isWanted(placed.row)) continue;
     into.push(placed);
+    last = placed.row.time;
     count++;
   }
 }

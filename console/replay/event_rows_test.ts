@@ -55,6 +55,21 @@ describe("eventsAround", () => {
     same(rows({ at: 40, before: 2, after: 1, node: "a", kinds: ["step"] }), ["s0 s2", "s4"]);
   });
 
+  it("searches names and texts, with all that fits of the last instant, and says where to go on", () => {
+    const search = (query: EventsQuery) => {
+      const recording = Object.assign(recordingOf(), { reached: 91 });
+      const { toPs, fromPs } = eventsAround(recording, { faults: [], orders: [] }, query);
+      return [...rows(query), fromPs, toPs];
+    };
+    same(search({ at: 0, before: 0, after: 9, text: "4" }), ["", "r4 s4", 0, 91]);
+    same(search({ at: 45, before: 9, after: 9, text: "S" }), [
+      ...["s0 s1 s2 s3 s4", "s5 s6 s7 s8 s9"],
+      ...[0, 91],
+    ]);
+    // 1 was asked for: the other one of its instant would else never be found.
+    same(search({ at: 40, before: 1, after: 1, text: "" }), ["r3 s3", "r4 s4", 30, 41]);
+  });
+
   it("has nothing of before the stretch of which all is known", () => {
     const of = { detailFrom: 30, ticks: TICKS };
     same(rows({ at: 50, before: 20, after: 0 }, of), ["kill r3 s3 r4 s4", ""]);

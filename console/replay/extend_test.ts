@@ -16,7 +16,7 @@ function jobOf(more: Partial<ReplayJob> = {}): ReplayJob {
   const plan = makePlan(variants(parseScenario(SCENARIO, "test.yaml"))[0]!);
   const job: Omit<ReplayJob, "runFile"> = {
     ...{ run: "test", variant: "", plan, orders: [], known: [], until: null },
-    ...{ unknownEnd: "", isLive: true },
+    ...{ unknownEnd: "", expectedPs: null, isLive: true },
   };
   // Only the process reads the run file.
   return { ...job as ReplayJob, ...more };

@@ -39,7 +39,7 @@ describe("a fork", () => {
       const plan = makePlan(variants(parseScenario(scenario, "test.yaml"))[0]!);
       const job: Omit<ReplayJob, "runFile"> = {
         ...{ run: "test", variant: "", plan, orders: [], known: [], until: null },
-        ...{ unknownEnd: "", isLive: false },
+        ...{ unknownEnd: "", expectedPs: null, isLive: false },
       };
       const engine = new ReplayEngine(job as ReplayJob, {
         ...{ own: {}, inputs: new Map(), replace: (create) => create },

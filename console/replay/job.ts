@@ -27,6 +27,8 @@ export interface ReplayHead {
   readonly unknownEnd: string;
   /** Exclusive; null: to the end. */
   readonly until: Time | null;
+  /** Where the run is known to have come, for the progress; null: not known. */
+  readonly expectedPs: Time | null;
   readonly isLive: boolean;
 }
 

@@ -8,6 +8,7 @@ import type { MemoryLog } from "../../nodes/host/memory/memory_log.ts";
 import { isSame } from "../explore/choices.ts";
 import { LINE_BYTES } from "../../fabric/base/cache_line.ts";
 import { ByteLog, Numbers } from "./log_arrays.ts";
+import { type Spool, SpooledPages } from "./spool.ts";
 
 const PAGE_BYTES = 4_096;
 
@@ -36,12 +37,16 @@ export class LineLog implements Pick<MemoryLog, "durable" | "dirty" | "clean"> {
   readonly #dirtyFrom = new Numbers();
   readonly #dirtyTo: Time[] = [];
   /** By page: the effect of forgotten changes, with times as {@link writtenIn} has them. */
-  readonly #rest = new Map<
-    number,
-    { readonly bytes: Uint8Array; readonly durableAt: Float64Array }
-  >();
+  readonly #rest: { readonly bytes: SpooledPages; readonly durableAt: Map<number, Float64Array> };
   #restBytes = 0;
   readonly #openLines = new Map<number, { readonly span: number; change: number }>();
+
+  /** @param spool for what stays of forgotten changes; absent: it stays in memory. */
+  constructor(spool?: Spool, rest?: LineLog) {
+    this.#rest = rest === undefined
+      ? { bytes: new SpooledPages(spool), durableAt: new Map() }
+      : rest.#rest;
+  }
 
   durable(at: Time, offset: number, bytes: Uint8Array): void {
     for (let from = offset, end = offset + bytes.length; from < end;) {
@@ -91,9 +96,9 @@ export class LineLog implements Pick<MemoryLog, "durable" | "dirty" | "clean"> {
       this.#restBytes;
   }
 
-  /** This log without changes before `at`, but with their effect. */
+  /** This log without changes before `at`, but with their effect. This one is used up. */
   since(at: Time): LineLog {
-    const log = new LineLog(), pages = new Map<number, number>();
+    const log = new LineLog(undefined, this), pages = new Map<number, number>();
     const dirty = this.dirtyLines(at).map((line) => ({ line, ...this.stateOf(line, at) }));
     for (const { line, dirty: bytes, dirtyAt } of dirty.sort((x, y) => x.dirtyAt - y.dirtyAt)) {
       if (bytes !== undefined) log.dirty(dirtyAt, line, bytes);
@@ -104,7 +109,6 @@ export class LineLog implements Pick<MemoryLog, "durable" | "dirty" | "clean"> {
       if (count > 0) this.#settle(page, count);
       for (let i = count; i < changes.length; i++) pages.set(changes.at(i), page);
     }
-    for (const [page, rest] of this.#rest) log.#rest.set(page, rest);
     for (let change = this.#at.countBelow(at); change < this.#at.length; change++) {
       const { kind, offset: inPage, length } = this.#changeOf(change);
       const time = this.#at.at(change), offset = pages.get(change)! + inPage;
@@ -115,12 +119,9 @@ export class LineLog implements Pick<MemoryLog, "durable" | "dirty" | "clean"> {
   }
 
   #settle(page: number, count: number): void {
-    let rest = this.#rest.get(page);
-    if (rest === undefined) {
-      rest = { bytes: new Uint8Array(PAGE_BYTES), durableAt: newTimes() };
-      this.#rest.set(page, rest);
-    }
-    const { bytes, durableAt } = rest, changes = this.#byPage.get(page)!;
+    let durableAt = this.#rest.durableAt.get(page);
+    if (durableAt === undefined) this.#rest.durableAt.set(page, durableAt = newTimes());
+    const bytes = this.#rest.bytes.page(page), changes = this.#byPage.get(page)!;
     for (let i = 0; i < count; i++) {
       const change = changes.at(i), { kind, offset, length } = this.#changeOf(change);
       const time = kind === "durable" ? this.#at.at(change) : 0;
@@ -130,7 +131,9 @@ export class LineLog implements Pick<MemoryLog, "durable" | "dirty" | "clean"> {
   }
 
   pages(): number[] {
-    return [...new Set([...this.#rest.keys(), ...this.#byPage.keys()])].sort((x, y) => x - y);
+    return [...new Set([...this.#rest.durableAt.keys(), ...this.#byPage.keys()])].sort((x, y) =>
+      x - y
+    );
   }
 
   dirtyLines(at: Time): number[] {
@@ -152,7 +155,7 @@ export class LineLog implements Pick<MemoryLog, "durable" | "dirty" | "clean"> {
    * By line, when bytes of it last became durable; 0: they are dirty only; -1: none was written.
    */
   writtenIn(page: number, at: Time): Float64Array {
-    const times = this.#rest.get(page)?.durableAt.slice() ?? newTimes();
+    const times = this.#rest.durableAt.get(page)?.slice() ?? newTimes();
     const changes = this.#byPage.get(page);
     for (let i = 0, count = this.#countBefore(changes, at); i < count; i++) {
       const change = changes!.at(i), { kind, offset, length } = this.#changeOf(change);
@@ -190,11 +193,12 @@ export class LineLog implements Pick<MemoryLog, "durable" | "dirty" | "clean"> {
       }
       if (left === 0 && isDirtyKnown) break;
     }
-    const rest = left === 0 ? undefined : this.#rest.get(page);
-    if (rest !== undefined) {
-      durableAt ||= Math.max(0, rest.durableAt[base / LINE_BYTES]!);
+    const restAt = left === 0 ? undefined : this.#rest.durableAt.get(page);
+    if (restAt !== undefined) {
+      durableAt ||= Math.max(0, restAt[base / LINE_BYTES]!);
+      const rest = this.#rest.bytes.page(page);
       for (let i = 0; i < LINE_BYTES; i++) {
-        if (isKnown?.[i] !== 1) durable[i] = rest.bytes[base + i]!;
+        if (isKnown?.[i] !== 1) durable[i] = rest[base + i]!;
       }
     }
     return { durable, durableAt, dirty, dirtyAt };

@@ -8,6 +8,8 @@ import { Numbers } from "./log_arrays.ts";
 import type { Spool } from "./spool.ts";
 
 const PAGE_BYTES = 4_096;
+/** Of a passage with its landing, beside the data. */
+const PASSAGE_BYTES = 300;
 
 export class Landing {
   readonly offset: number;
@@ -126,7 +128,7 @@ export interface PowerCut {
 export class MemoryRecord implements MemoryLog {
   /** Of the host, oldest first: kept for the whole run. */
   readonly cuts: PowerCut[] = [];
-  lines = new LineLog();
+  lines: LineLog;
   /** Lines that the memory controller took: when, which, until when they are in its queue. */
   queuedAt = new Numbers();
   /** The offset by 64. */
@@ -139,9 +141,14 @@ export class MemoryRecord implements MemoryLog {
   readonly #byPage = new Map<number, DeclaredWrite[]>();
   #open: Landing[] = [];
 
+  /** @param spool absent: all stays in memory. */
+  constructor(spool?: Spool) {
+    this.lines = new LineLog(spool);
+  }
+
   get heldBytes(): number {
     return this.lines.heldBytes + 20 * (this.queuedAt.length - this.#restQueued) +
-      this.#passedBytes;
+      this.#passedBytes + PASSAGE_BYTES * this.passages.length;
   }
 
   declare(write: DeclaredWrite): void {

@@ -2,7 +2,7 @@ import { OPERATIONS } from "../api/replay_terms.ts";
 import { type FoundOperation, ladderOf, readTrace } from "../../fabric/trace/trace.ts";
 import { refusal } from "../../fabric/rack/plan/problem.ts";
 import { framedSteps } from "../../fabric/capture/framed_steps.ts";
-import { PS_PER_US } from "../../fabric/base/time.ts";
+import { PS_PER_US, type Time } from "../../fabric/base/time.ts";
 import { ladderDocumentOf } from "../operation/ladder_document.ts";
 import { seenIn } from "./operation_frames.ts";
 import type { Recording } from "./recording.ts";
@@ -13,21 +13,56 @@ const STEPS_BEFORE = 50_000, STEPS_AFTER = 150_000;
 /** Around an operation, for its frames: a receive is posted before, an object published after. */
 export const AROUND_PS = 100 * PS_PER_US;
 
-/** Those that begin before `to` and end at `from` or later. */
-export function operationsIn(
-  recording: Recording,
-  { from = 0, to = Infinity, on, most = OPERATIONS.usual }: OperationsQuery,
-): Operations {
-  const limit = Math.min(most, OPERATIONS.most), operations: OperationRow[] = [];
-  let more = 0;
-  for (const [index, found] of recording.operations().entries()) {
-    const { node, connection, number, startPs, last: { time: endPs, step, text } } = found;
-    if (startPs >= to) break;
-    if (endPs < from || (on !== undefined && on !== node)) continue;
-    if (operations.length === limit) more++;
-    else operations.push({ index, node, connection, number, startPs, endPs, step, text });
+/** Those that begin before `to` and end at `from` or later, and fit the rest of the query. */
+export function operationsIn(recording: Recording, query: OperationsQuery): Operations {
+  const { skip = 0, most = OPERATIONS.usual, sort = "begin" } = query;
+  const limit = Math.min(most, OPERATIONS.most), all = recording.operations();
+  const nodes = new Set<string>(), kinds = new Set<string>(), fit: number[] = [];
+  const isWanted = wanted(query);
+  for (const [index, found] of all.entries()) {
+    nodes.add(found.node);
+    kinds.add(found.kind);
+    if (isWanted(found)) fit.push(index);
   }
-  return { operations, more };
+  const duration = (index: number) => endOf(all[index]!) - all[index]!.startPs;
+  if (sort === "duration") fit.sort((x, y) => duration(y) - duration(x) || x - y);
+  const listed = fit.slice(skip, skip + limit);
+  return {
+    operations: listed.map((index) => rowOf(index, all[index]!)),
+    more: Math.max(0, fit.length - skip - listed.length),
+    total: fit.length,
+    all: all.length,
+    nodes: [...nodes].sort(),
+    kinds: [...kinds].sort(),
+  };
+}
+
+function endOf({ last, completedAt }: FoundOperation): Time {
+  return Math.max(last.time, completedAt);
+}
+
+function wanted(
+  { from = 0, to = Infinity, on, kind, status, minPs = 0, maxPs = Infinity, text }: OperationsQuery,
+): (found: FoundOperation) => boolean {
+  const searched = text?.toLowerCase();
+  return (found) => {
+    const { node, startPs, connection, last } = found, endPs = endOf(found);
+    const duration = endPs - startPs;
+    return startPs < to && endPs >= from && (on === undefined || on === node) &&
+      (kind === undefined || kind === found.kind) &&
+      (status === undefined || status === found.status) &&
+      duration >= minPs && duration <= maxPs &&
+      (searched === undefined ||
+        `${node} ${connection} ${last.step} ${last.text}`.toLowerCase().includes(searched));
+  };
+}
+
+function rowOf(index: number, found: FoundOperation): OperationRow {
+  const { node, connection, number, kind, status, startPs, last: { step, text } } = found;
+  return {
+    ...{ index, node, connection, number, kind, status, startPs },
+    ...{ endPs: endOf(found), step, text },
+  };
 }
 
 /** @throws Refusal where there is none of that index. */

@@ -18,14 +18,13 @@ import { SCM_BASE } from "../../nodes/host/memory/address_map.ts";
 import type { MakeProgram } from "../../nodes/host/own_programs.ts";
 import { type Life, livesOf } from "../checks/lives.ts";
 import type { ReportSeen } from "../checks/run_record.ts";
-import { Pages } from "../explore/history.ts";
 import { victimOf } from "../explore/post_crash_run.ts";
 import { HostMemory } from "./host_memory.ts";
 import type { ReplayJob } from "./job.ts";
 import { countBefore, Numbers } from "./log_arrays.ts";
 import { type DeclaredWrite, Landing, MemoryRecord } from "./memory_record.ts";
 import { isOfQueue, QueueCounts } from "./queue_counts.ts";
-import type { Spool } from "./spool.ts";
+import { type Spool, SpooledPages } from "./spool.ts";
 import { StepLog } from "./step_log.ts";
 import { WireRecord } from "./wire_record.ts";
 
@@ -53,16 +52,19 @@ interface Counted {
 }
 
 export interface RecordingOptions {
-  /** Beyond it the oldest details are forgotten. */
+  /** Of both passes of a replay: each has half of it. */
   readonly detailBytes?: number;
 }
 
 /** `order`: among all records of the run. */
 export type Ordered<T> = T & { readonly order: number };
 
-const DETAIL_BYTES = 512 << 20;
+/** Of all passes of a replay together: beyond it the oldest details are forgotten. */
+const DETAIL_BYTES = 256 << 20;
 /** A rack that is up needs the machine's memory itself, and is mostly asked for the recent past. */
-const LIVE_DETAIL_BYTES = 256 << 20;
+const LIVE_DETAIL_BYTES = 128 << 20;
+/** The first pass, and one for an instant whose details it has forgotten. */
+const PASSES = 2;
 const ROW_BYTES = 200;
 /** A stretch that is not from the run's start begins so many steps before the instant. */
 const STEPS_BEFORE = 500;
@@ -73,6 +75,9 @@ const COUNTERS_MOST = 6_000_000;
 const FRAMES_OF_CARD = 512;
 const FIRST_EVENTS_OF_SAMPLE = 64;
 const FIRST_SLICE_PS = PS_PER_US;
+
+/** There in the process of a replay: see `client.ts`. */
+const collect = globalThis as { readonly gc?: () => void };
 
 export class Recording {
   job: ReplayJob;
@@ -111,17 +116,17 @@ export class Recording {
   ) {
     const { plan, orders } = job;
     this.job = job;
-    this.#detailBytes = detailBytes;
+    this.#detailBytes = detailBytes / PASSES;
     this.#spool = loaded.spool;
     this.lives = livesOf(plan, plan.faults);
     this.wire = new WireRecord(plan);
     this.#finder = OperationFinder.of(plan);
-    const scm = new Map<string, Pages>();
+    const scm = new Map<string, SpooledPages>();
     for (const { name, kind } of plan.nodes) {
       this.events.set(name, new Numbers());
       if (kind !== "host") continue;
-      scm.set(name, new Pages());
-      this.memory.set(name, new MemoryRecord());
+      scm.set(name, new SpooledPages(loaded.spool));
+      this.memory.set(name, new MemoryRecord(loaded.spool));
     }
     const made = nodeFactory({
       plan,
@@ -232,6 +237,8 @@ export class Recording {
     this.wire.forgetBefore(at);
     for (const record of this.memory.values()) record.forgetBefore(at);
     this.#forgetNotes(at);
+    // V8 hurries for its own heap only: it would leave as much again in arrays beside it.
+    collect.gc?.();
   }
 
   #forgetNotes(at: Time): void {
@@ -319,6 +326,9 @@ export class Recording {
         : seen.note;
       this.notes.push({ time, node, by, note, order: this.#order++ });
       if (note.kind === "visible" || note.kind === "persistent") this.#confirm({ time, by, note });
+      if (note.kind === "completed" && note.queue === "send") {
+        this.#finder.complete({ ...note, time, node });
+      }
     }
   }
 

@@ -91,6 +91,7 @@ export async function openSource(target: ReplayTarget, read: OrdersRead): Promis
     known: [...atDeaths(linesIfThere<Recorded>(`${directory}/faults.jsonl`)), ...atEnd(end)],
     unknownEnd: unknownEnd(end),
     until: behindFaults(untilOf(end, lastOnRecord(whole, plan, recorded)), faults),
+    expectedPs: end?.virtualPs ?? null,
     isLive,
   };
   return { head, count: recorded.length, orders: () => ordersOf(plan, recorded) };
@@ -106,7 +107,7 @@ function sourceAt(
   const text = faults.map((line) => JSON.stringify(line) + "\n").join("");
   const plan = planOf({ runFile, directory }, faultsIn(text, `a checkpoint of ${id}`));
   const head: ReplayHead = {
-    ...{ runFile, run: id, plan, isLive: false, unknownEnd: "", until: at },
+    ...{ runFile, run: id, plan, isLive: false, unknownEnd: "", until: at, expectedPs: at },
     variant: variantOf(directory, id),
     known: [
       ...atDeaths(faults.filter((fault) => fault.at < at)),

@@ -29,10 +29,15 @@ export class Spool {
   /** Returns their place. @throws Error where the disk is full. */
   keep(bytes: Uint8Array): number {
     const place = this.#length;
-    this.#file.seekSync(place, Deno.SeekMode.Start);
-    for (let done = 0; done < bytes.length;) done += this.#file.writeSync(bytes.subarray(done));
+    this.write(place, bytes);
     this.#length += bytes.length;
     return place;
+  }
+
+  /** Over bytes of {@link keep} that nobody has read with {@link look}. */
+  write(place: number, bytes: Uint8Array): void {
+    this.#file.seekSync(place, Deno.SeekMode.Start);
+    for (let done = 0; done < bytes.length;) done += this.#file.writeSync(bytes.subarray(done));
   }
 
   /** Bytes of {@link keep}, in an array of the caller's own. */
@@ -67,6 +72,80 @@ export class Spool {
       this.#cached -= length;
     }
     return bytes;
+  }
+}
+
+const PAGE_BYTES = 4_096, PAGES_IN_MEMORY = 2_048;
+
+/** Pages of a memory, those in use in this process, the others in the spool's file. */
+export class SpooledPages {
+  readonly #spool: Spool | undefined;
+  readonly #most: number;
+  /** Least recently used first. */
+  readonly #held = new Map<number, Uint8Array>();
+  readonly #places = new Map<number, number>();
+
+  /** @param spool absent: all pages are in this process. */
+  constructor(spool: Spool | undefined, most: number = PAGES_IN_MEMORY) {
+    this.#spool = spool;
+    this.#most = spool === undefined ? Infinity : most;
+  }
+
+  get held(): number {
+    return this.#held.size;
+  }
+
+  /** The page's array until the next call; undefined where none has been made. */
+  look(page: number): Uint8Array | undefined {
+    const held = this.#held.get(page);
+    if (held !== undefined) {
+      this.#held.delete(page);
+      this.#held.set(page, held);
+      return held;
+    }
+    const place = this.#places.get(page);
+    return place === undefined ? undefined : this.#hold(page, this.#spool!.read(place, PAGE_BYTES));
+  }
+
+  /** The page's array, to be changed before the next call. */
+  page(page: number): Uint8Array {
+    return this.look(page) ?? this.#hold(page, new Uint8Array(PAGE_BYTES));
+  }
+
+  read(from: number, to: number): Uint8Array<ArrayBuffer> {
+    const bytes = new Uint8Array(to - from);
+    for (const { page, at, done, length } of partsOf(from, to)) {
+      const found = this.look(page);
+      if (found !== undefined) bytes.set(found.subarray(at, at + length), done);
+    }
+    return bytes;
+  }
+
+  write(offset: number, bytes: Uint8Array): void {
+    for (const { page, at, done, length } of partsOf(offset, offset + bytes.length)) {
+      this.page(page).set(bytes.subarray(done, done + length), at);
+    }
+  }
+
+  #hold(page: number, bytes: Uint8Array): Uint8Array {
+    this.#held.set(page, bytes);
+    if (this.#held.size > this.#most) {
+      const [oldest, left] = this.#held.entries().next().value!;
+      this.#held.delete(oldest);
+      const place = this.#places.get(oldest);
+      if (place === undefined) this.#places.set(oldest, this.#spool!.keep(left));
+      else this.#spool!.write(place, left);
+    }
+    return bytes;
+  }
+}
+
+/** `page`: the offset of its first byte. */
+function* partsOf(from: number, to: number) {
+  for (let offset = from; offset < to;) {
+    const at = offset % PAGE_BYTES, length = Math.min(PAGE_BYTES - at, to - offset);
+    yield { page: offset - at, at, done: offset - from, length };
+    offset += length;
   }
 }
 

@@ -10,6 +10,9 @@ export interface RunSummary {
   readonly digest: string | null;
   /** `none`: no report. */
   readonly verdict: ReportVerdict | "none";
+  /** Of the report's rows, each once. */
+  readonly methods: readonly string[];
+  readonly ddio: readonly string[];
 }
 
 /** `unchecked`: no check was possible for a variant, as nothing was done. */
@@ -22,7 +25,10 @@ export function verdictOf(
   return unchecked === undefined ? "holds" : "unchecked";
 }
 
-const NOTHING: RunSummary = { scenario: null, seed: null, digest: null, verdict: "none" };
+export const NOTHING_KNOWN: RunSummary = {
+  ...{ scenario: null, seed: null, digest: null, verdict: "none" },
+  ...{ methods: [], ddio: [] },
+};
 
 /** Run directories do not change when they have a report; `mtime`: of the report. */
 const known = new Map<string, { readonly mtime: number; readonly summary: RunSummary }>();
@@ -45,15 +51,20 @@ function read(path: string): RunSummary {
   try {
     const report = readReport(path);
     if (report !== undefined) {
-      const { scenario, seed, digest } = report;
-      return { scenario, seed, digest, verdict: verdictOf(report) };
+      const { scenario, seed, digest, methods = [] } = report;
+      const eachOnce = (values: readonly string[]) => [...new Set(values)].sort();
+      return {
+        ...{ scenario, seed, digest, verdict: verdictOf(report) },
+        methods: eachOnce(methods.map(({ method }) => method)),
+        ddio: eachOnce(methods.map(({ ddio }) => ddio)),
+      };
     }
     const first = variantsOf(path)[0];
     const file = readRunFile(first === undefined ? path : `${path}/${first}`);
-    if (file === undefined) return NOTHING;
-    return { ...NOTHING, scenario: file.plan.scenario, seed: file.plan.seed };
+    if (file === undefined) return NOTHING_KNOWN;
+    return { ...NOTHING_KNOWN, scenario: file.plan.scenario, seed: file.plan.seed };
   } catch (error) {
-    if (error instanceof DamagedFileError) return NOTHING;
+    if (error instanceof DamagedFileError) return NOTHING_KNOWN;
     throw error;
   }
 }

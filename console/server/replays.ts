@@ -1,19 +1,44 @@
+/**
+ * The processes that replay runs: few at a time, as each holds a good part of the machine's memory.
+ * Who asks when all are busy waits in a line.
+ */
+import type { ReplayState } from "../api/replay.ts";
 import { Replay } from "../replay/client.ts";
+import type { ReplayProgress } from "../replay/job.ts";
 
 export interface ReplaysOptions {
   readonly wallMs: () => number;
   readonly openMax?: number;
   readonly idleMs?: number;
+  /** For tests; default: a process. */
+  readonly open?: typeof Replay.open;
 }
+
+const ENDING = "The console is ending";
 
 /** A replay of a million events holds some hundred megabytes. */
 const OPEN_MAX = 3, IDLE_MS = 120_000, LOOK_MS = 5_000;
+const LINE_MAX = 100;
+
+interface Target {
+  /** The whole name. */
+  readonly run: string;
+  readonly variant?: string;
+}
 
 interface Open {
   readonly replay: Promise<Replay>;
   readonly ending: AbortController;
   asked: number;
   usedMs: number;
+  isReady: boolean;
+  progress: ReplayProgress | undefined;
+}
+
+interface Waiting {
+  readonly targets: readonly Target[];
+  readonly begin: (open: readonly Open[]) => void;
+  readonly leave: (why: unknown) => void;
 }
 
 export class ReplaysBusy extends Error {
@@ -23,11 +48,15 @@ export class ReplaysBusy extends Error {
 export class Replays {
   readonly #options: Required<ReplaysOptions>;
   readonly #open = new Map<string, Open>();
+  /** First come, first served. */
+  readonly #line: Waiting[] = [];
   #timer: ReturnType<typeof setInterval> | undefined;
   #isOver = false;
 
-  constructor({ openMax = OPEN_MAX, idleMs = IDLE_MS, wallMs }: ReplaysOptions) {
-    this.#options = { openMax, idleMs, wallMs };
+  constructor(
+    { openMax = OPEN_MAX, idleMs = IDLE_MS, open = Replay.open, wallMs }: ReplaysOptions,
+  ) {
+    this.#options = { openMax, idleMs, open, wallMs };
   }
 
   get size(): number {
@@ -35,46 +64,145 @@ export class Replays {
   }
 
   /**
-   * Opens the run's replay where it is not open.
-   * @param target.run the whole name.
-   * @throws what `Replay` throws; ReplaysBusy.
+   * Opens the run's replay where it is not open, when it is its turn.
+   * @throws what `Replay` throws; ReplaysBusy where the line is too long or the console ends; the
+   * reason of `signal`, which ends a wait for a turn.
    */
   async ask<T>(
-    target: { readonly run: string; readonly variant?: string },
+    target: Target,
     question: (replay: Replay) => Promise<T>,
+    options: { readonly signal?: AbortSignal } = {},
   ): Promise<T> {
-    const key = `${target.run}/${target.variant ?? ""}`;
-    const open = this.#open.get(key) ?? this.#begin(key, target);
-    open.asked++;
+    return await this.askTogether([target], ([replay]) => question(replay!), options);
+  }
+
+  /** Of several runs at once, which are opened together: none is held while another is waited for. */
+  async askTogether<T>(
+    targets: readonly Target[],
+    question: (replays: readonly Replay[]) => Promise<T>,
+    { signal }: { readonly signal?: AbortSignal } = {},
+  ): Promise<T> {
+    const open = await this.#inTurn(targets, signal);
     try {
-      return await question(await open.replay);
+      return await question(await Promise.all(open.map(({ replay }) => replay)));
     } finally {
-      open.asked--;
-      open.usedMs = this.#options.wallMs();
-      this.#forgetEnded(key, open);
+      for (const [i, each] of open.entries()) {
+        each.asked--;
+        each.usedMs = this.#options.wallMs();
+        this.#forgetEnded(keyOf(targets[i]!), each);
+      }
+      this.#serve();
     }
+  }
+
+  /** How far the run's replay is. */
+  stateOf(target: Target): ReplayState {
+    const key = keyOf(target), open = this.#open.get(key);
+    if (open !== undefined) {
+      const { atPs = 0, endPs = null, events = 0 } = open.progress ?? {};
+      return open.isReady ? { state: "ready" } : { state: "replaying", atPs, endPs, events };
+    }
+    const place = this.#line.findIndex(({ targets }) =>
+      targets.some((each) => keyOf(each) === key)
+    );
+    if (place < 0) return { state: "closed" };
+    return {
+      state: "waiting",
+      place: place + 1,
+      length: this.#line.length,
+      before: [...this.#open.keys()].map((each) => each.replace(/\/$/, "")),
+    };
   }
 
   async end(): Promise<void> {
     this.#isOver = true;
+    for (const { leave } of this.#line.splice(0)) leave(new ReplaysBusy(ENDING));
     await Promise.all([...this.#open.keys()].map((key) => this.#end(key)));
   }
 
-  #begin(key: string, target: { readonly run: string; readonly variant?: string }): Open {
-    const { openMax, wallMs } = this.#options;
-    if (this.#isOver) throw new ReplaysBusy("The console is ending");
+  async #inTurn(
+    targets: readonly Target[],
+    signal: AbortSignal | undefined,
+  ): Promise<readonly Open[]> {
+    signal?.throwIfAborted();
+    if (this.#isOver) throw new ReplaysBusy(ENDING);
+    if (this.#canBegin(targets)) return this.#take(targets);
+    if (this.#line.length >= LINE_MAX) {
+      throw new ReplaysBusy(
+        `${this.#open.size} runs are being replayed, and ${LINE_MAX} questions wait for theirs`,
+      );
+    }
+    const turn = Promise.withResolvers<readonly Open[]>();
+    const waiting = { targets, begin: turn.resolve, leave: turn.reject };
+    this.#line.push(waiting);
+    const leave = () => {
+      const place = this.#line.indexOf(waiting);
+      if (place < 0) return;
+      this.#line.splice(place, 1);
+      turn.reject(signal!.reason);
+      this.#serve();
+    };
+    signal?.addEventListener("abort", leave);
+    try {
+      return await turn.promise;
+    } finally {
+      signal?.removeEventListener("abort", leave);
+    }
+  }
+
+  /** Open replays are asked at once; others begin in the order of the line, when there is room. */
+  #canBegin(targets: readonly Target[], ahead = this.#line.length): boolean {
+    const keys = new Set(targets.map(keyOf));
+    const missing = [...keys].filter((key) => !this.#open.has(key)).length;
+    if (missing === 0) return true;
+    const busy = [...this.#open].filter(([key, { asked }]) => asked > 0 || keys.has(key)).length;
+    // One that needs more than all of the room has it alone.
+    return ahead === 0 && (busy === 0 || busy + missing <= this.#options.openMax);
+  }
+
+  /** In one go: nobody comes between the look for room and its use. */
+  #take(targets: readonly Target[]): readonly Open[] {
+    const open = targets.map((target) => this.#open.get(keyOf(target)));
+    for (const each of open) if (each !== undefined) each.asked++;
+    return targets.map((target, i) => {
+      if (open[i] !== undefined) return open[i];
+      const begun = this.#open.get(keyOf(target)) ?? this.#begin(target);
+      begun.asked++;
+      return begun;
+    });
+  }
+
+  #serve(): void {
+    for (let place = 0; place < this.#line.length;) {
+      const { targets, begin } = this.#line[place]!;
+      if (this.#canBegin(targets, place)) {
+        this.#line.splice(place, 1);
+        begin(this.#take(targets));
+      } else place++;
+    }
+  }
+
+  #begin(target: Target): Open {
+    const { openMax, open: openReplay, wallMs } = this.#options, key = keyOf(target);
     if (this.#open.size >= openMax) {
       const [oldest] = [...this.#open].filter(([, { asked }]) => asked === 0)
         .sort(([, x], [, y]) => x.usedMs - y.usedMs);
-      if (oldest === undefined) throw new ReplaysBusy(`${openMax} runs are being replayed: wait`);
-      void this.#end(oldest[0]);
+      if (oldest !== undefined) void this.#end(oldest[0]);
     }
     const ending = new AbortController();
-    const replay = Replay.open(target, { signal: ending.signal });
-    const open = { replay, ending, asked: 0, usedMs: wallMs() };
+    const onProgress = (progress: ReplayProgress) => {
+      open.progress = progress;
+    };
+    const replay = openReplay(target, { signal: ending.signal, onProgress });
+    const open: Open = {
+      ...{ replay, ending, asked: 0, usedMs: wallMs() },
+      ...{ isReady: false, progress: undefined },
+    };
     this.#open.set(key, open);
-    // The next question tries a failed one anew.
-    replay.catch(() => this.#open.get(key) === open && this.#open.delete(key));
+    replay.then(() => open.isReady = true, () => {
+      // The next question tries a failed one anew.
+      if (this.#open.get(key) === open) this.#open.delete(key);
+    });
     this.#timer ??= setInterval(() => this.#endIdle(), LOOK_MS);
     return open;
   }
@@ -103,4 +231,8 @@ export class Replays {
     open?.ending.abort();
     await open?.replay.then((replay) => replay.close(), () => {});
   }
+}
+
+function keyOf({ run, variant = "" }: Target): string {
+  return `${run}/${variant}`;
 }

@@ -60,6 +60,11 @@ export function roughOr(value: number | null): string {
   return value === null ? "–" : rough(value);
 }
 
+/** `43 %`, of a share from 0 to 1. */
+export function percent(share: number): string {
+  return `${count(100 * Math.max(0, Math.min(1, share)))}${THIN}%`;
+}
+
 /** `16.3 KiB`. */
 export function bytes(value: number): string {
   const units = ["B", "KiB", "MiB", "GiB", "TiB"];

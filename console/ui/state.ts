@@ -147,6 +147,15 @@ export function go(change: Change): void {
   place.value = next;
 }
 
+/** Changes the view's own part of the address; undefined and "" remove. */
+export function changeMore(change: Readonly<Record<string, string | undefined>>): void {
+  const next: Record<string, string | undefined> = { ...place.value.more, ...change };
+  const given = Object.entries(next).filter((each): each is [string, string] =>
+    each[1] !== undefined && each[1] !== ""
+  );
+  go({ more: Object.fromEntries(given) });
+}
+
 export function hrefOf(change: Change): string {
   return placeText(changed(place.value, change));
 }

@@ -151,9 +151,31 @@ export function operationsOf(trace: Trace): readonly Operation[] {
   return finder.operations();
 }
 
+/**
+ * `open`: no completion of its last work request is known; `failed`: one of its work requests has
+ * completed with an error.
+ */
+export type OperationStatus = "open" | "completed" | "failed";
+
 /** With its program's last line about it; a work request has its first line. */
 export interface FoundOperation extends Operation {
+  /** Its first work request: `write`, `send`, `atomic-write`; else the first step. */
+  readonly kind: string;
+  readonly status: OperationStatus;
+  /** When its program had the last completion of its work requests; -1: none is known. */
+  readonly completedAt: Time;
   readonly last: Pick<TraceLine, "time" | "step" | "text">;
+}
+
+/** A completion of a send queue, as its program has taken it. */
+export interface TakenCompletion {
+  readonly time: Time;
+  readonly node: string;
+  /** Of the host, from 0; absent: the first. */
+  readonly rnic?: number;
+  readonly qpn: number;
+  readonly wrId: number | string;
+  readonly status: string;
 }
 
 type Found = { -readonly [K in keyof FoundOperation]: FoundOperation[K] };
@@ -165,6 +187,9 @@ export class OperationFinder {
   /** While no program has numbered an operation; `connection` is "" until its card begins it. */
   #requests: Found[] = [];
   readonly #posted = new Map<string, Found>();
+  /** By queue pair, in the order of posts: work requests whose completion is not known. */
+  readonly #uncompleted = new Map<string, Map<string, Found>>();
+  readonly #latest = new WeakMap<Found, string>();
 
   /** @param plan lines are taken as devices write them; absent: as they are read. */
   constructor(plan?: RackPlan) {
@@ -183,6 +208,38 @@ export class OperationFinder {
   addRead(line: Line, index: number): void {
     if (line.operation !== undefined) this.#addNumbered(line, index);
     if (this.#numbered.length === 0 && line.wqe !== undefined) this.#addRequest(line, index);
+  }
+
+  /** Requests of a send queue complete in order: earlier ones without a completion have succeeded. */
+  complete({ time, status, wrId, ...queue }: TakenCompletion): void {
+    const requests = this.#uncompleted.get(queueKey(queue)), taken = String(wrId);
+    if (requests?.has(taken) !== true) return;
+    for (const [id, found] of requests) {
+      requests.delete(id);
+      found.completedAt = time;
+      const isFailed = id === taken && status !== "SUCCESS";
+      if (isFailed) found.status = "failed";
+      else if (found.status === "open" && this.#latest.get(found) === id) {
+        found.status = "completed";
+      }
+      if (id === taken) break;
+    }
+  }
+
+  #addUncompleted(line: Line, found: Found): void {
+    const { host, qpn, wrId, rnic } = line;
+    if (host === undefined || line.node !== host || qpn === undefined || wrId === undefined) return;
+    if (!isPost(line)) return;
+    const key = queueKey({ node: host, qpn, ...(rnic !== undefined && { rnic }) });
+    let requests = this.#uncompleted.get(key);
+    if (requests === undefined) this.#uncompleted.set(key, requests = new Map());
+    // The receive of an answer is posted before the request.
+    if (found.kind === "recv") found.kind = kindOf(line.text)!;
+    const id = String(wrId);
+    requests.delete(id);
+    requests.set(id, found);
+    this.#latest.set(found, id);
+    if (found.status === "completed") found.status = "open";
   }
 
   operations(): readonly FoundOperation[] {
@@ -207,12 +264,16 @@ export class OperationFinder {
     const isNew = known === undefined || (known.step === step && known.found.node === node);
     const last = { time, step, text };
     if (!isNew) {
-      if (known.found.node === node) known.found.last = last;
+      if (known.found.node === node) {
+        known.found.last = last;
+        this.#addUncompleted(line, known.found);
+      }
       return;
     }
     if (known !== undefined) known.found.until = from;
     const at = { startPs: time, from, until: Infinity };
-    const found = { node: host, connection, number, ...at, last };
+    const found: Found = { node: host, connection, number, ...at, ...begun(line), last };
+    this.#addUncompleted(line, found);
     this.#current.set(key, { found, step });
     this.#numbered.push(found);
     this.#requests = [];
@@ -229,11 +290,34 @@ export class OperationFinder {
       this.#posted.delete(key);
     } else if (step === "wqe") {
       const at = { startPs: time, from, until: Infinity };
-      const found = { node: host, connection: "", number: 0, ...at, last: { time, step, text } };
+      const found: Found = {
+        ...{ node: host, connection: "", number: 0, ...at, ...begun(line) },
+        last: { time, step, text },
+      };
+      this.#addUncompleted(line, found);
       this.#posted.set(key, found);
       this.#requests.push(found);
     }
   }
+}
+
+/** `posts write of message 3`, `WQE of write at 115 of the send queue`. */
+const POST = /^(?:posts(?: a)?|WQE of) ([\w-]+)/;
+
+function isPost({ text }: Line): boolean {
+  return POST.test(text);
+}
+
+function begun({ text, step }: Line): Pick<Found, "kind" | "status" | "completedAt"> {
+  return { kind: kindOf(text) ?? step, status: "open", completedAt: -1 };
+}
+
+function kindOf(text: string): string | undefined {
+  return POST.exec(text)?.[1]?.toLowerCase();
+}
+
+function queueKey({ node, rnic = 0, qpn }: Pick<TakenCompletion, "node" | "rnic" | "qpn">): string {
+  return `${node} ${rnic} ${qpn}`;
 }
 
 interface Span {

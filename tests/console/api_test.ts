@@ -195,6 +195,14 @@ programs:
     const { runs } = await good("GET /runs");
     const row = runs.find(({ id }: { id: string }) => id === rack);
     assert.equal(`${row.state} ${row.scenario} ${row.isOwn}`, "up persist-pair true");
+    await good("POST /runs/{run}/note", {}, { json: { note: "for Ada" } });
+    const listed = async (query: string) => {
+      const { runs } = await good("GET /runs", {}, { query });
+      return runs.map(({ id }: { id: string }) => id);
+    };
+    assert.deepEqual(await listed("?text=ADA&state=up&verdict=none"), [rack]);
+    assert.deepEqual(await listed("?method=write-flush"), []);
+    await refused("400 bad-request", "GET /runs", {}, { query: "?sort=best" });
     const { jobs } = await good("GET /jobs");
     assert.deepEqual(jobs.map(({ id }: { id: string }) => id), [job.id, both.id]);
     const run = await good("GET /runs/{run}");
@@ -340,7 +348,9 @@ programs:
   });
 
   it("replays the run to any instant", async () => {
+    assert.deepEqual(await good("GET /runs/{run}/replay"), { state: "closed" });
     const timeline = await good("GET /runs/{run}/timeline");
+    assert.deepEqual(await good("GET /runs/{run}/replay"), { state: "ready" });
     assert.ok(timeline.isLive);
     assert.deepEqual(
       timeline.faults.map(({ action }: { action: string }) => action).slice(0, 2),
@@ -358,8 +368,24 @@ programs:
     const map = { query: `?host=b&at=${timeline.endPs}&from=0&to=${1 << 20}&parts=4` };
     assert.equal((await good("GET /runs/{run}/memory-map", {}, map)).partBytes, 1 << 18);
     await good("GET /runs/{run}/loss", {}, { query: "?nodes=b" });
-    const { operations } = await good("GET /runs/{run}/operations");
-    assert.ok(operations.length > 0);
+    const { operations, all } = await good("GET /runs/{run}/operations", {}, {
+      query: "?most=1000",
+    });
+    assert.equal(operations.length, all);
+    const { node: on, kind } = operations.find(({ status }: { status: string }) =>
+      status === "completed"
+    );
+    const isOne = (row: { node: string; kind: string; status: string }) =>
+      row.node === on && row.kind === kind && row.status === "completed";
+    const wanted = `?on=${on}&kind=${kind}&status=completed&minPs=1&sort=duration&most=2`;
+    const fit = await good("GET /runs/{run}/operations", {}, { query: wanted });
+    assert.ok(fit.operations.length > 0 && fit.operations.every(isOne), JSON.stringify(fit));
+    assert.equal(fit.total, operations.filter(isOne).length);
+    const wrong = { query: "?status=lost" };
+    assert.match(await refused("400 bad-request", "GET /runs/{run}/operations", {}, wrong), /open/);
+    const search = { query: "?at=0&before=0&after=2&text=loses%20power" };
+    const searched = await good("GET /runs/{run}/events", {}, search);
+    assert.match(searched.rows[0].text, /b.* loses power/);
     const query = `?index=${operations[0].index}`;
     const { json: ladder, text } = await call("GET /runs/{run}/ladder", {}, { query });
     assert.ok(ladder.rows.length > 0);

@@ -242,12 +242,15 @@ function watchStop(stopped: () => boolean, workers: () => readonly ConfinedWorke
 
 /** Flags of a process with no more rights than these. */
 export function flagsOf(
-  { reads = [], writes = [], more = [] }: Pick<Confined, "reads" | "writes" | "more">,
+  { reads = [], writes = [], more = [], heap = [] }: Pick<Confined, "reads" | "writes" | "more"> & {
+    /** Flags of V8, beside those of a large heap. */
+    readonly heap?: readonly string[];
+  },
 ): string[] {
   const watch = fromFileUrl(projectFile(WATCH_MODULE)).replaceAll(",", ",,");
   return [
     ...["--quiet", "--no-prompt", "--cached-only", "--deny-import"],
-    v8Flags(...LARGE_HEAP),
+    v8Flags(...LARGE_HEAP, ...heap),
     ...["--config", fromFileUrl(projectFile("deno.json"))],
     reads === "all" ? "--allow-read" : `--allow-read=${[watch, ...reads].join(",")}`,
     ...(writes.length > 0 ? [`--allow-write=${writes.join(",")}`] : []),

@@ -27,6 +27,11 @@ const timeline = ask("timeline", {
   schema: api.timeline,
   summary: "The whole run: power, promises, faults, orders; of a rack that is up, until now",
 });
+const replayState = ask("replay", {
+  query: api.replayStateQuery,
+  schema: api.replayState,
+  summary: "How far the replay is that answers the other questions, or its place in the line",
+});
 const density = ask("density", {
   query: api.densityQuery,
   schema: api.density,
@@ -89,32 +94,47 @@ const compare = ask("compare", {
   summary: "What differs between two runs, and the first event at which they part",
 });
 
+interface Asking {
+  readonly req: {
+    readonly raw: { readonly signal: AbortSignal };
+    readonly valid: (where: "param") => { readonly run: string };
+  };
+}
+
 export function replayRoutes(console: Console) {
   const { replays } = console;
 
+  /** A variant has one replay under all of its names. */
+  async function targetOf(run: string, variant: string | undefined) {
+    const row = await runNamed(run);
+    return { run: row.id, variant: variantFolder(row, variant).slice(row.path.length + 1) };
+  }
+
   async function asked<T>(
-    run: string,
+    { req }: Asking,
     variant: string | undefined,
     question: (replay: Replay) => Promise<T>,
   ): Promise<T> {
-    const row = await runNamed(run);
-    // A variant has one replay under all of its names.
-    const folder = variantFolder(row, variant).slice(row.path.length + 1);
-    return await replays.ask({ run: row.id, variant: folder }, question);
+    const target = await targetOf(req.valid("param").run, variant);
+    return await replays.ask(target, question, { signal: req.raw.signal });
   }
 
   return newRoutes()
     .openapi(timeline, async (c) => {
+      const { variant } = c.req.valid("query");
+      return c.json(await asked(c, variant, (replay) => replay.advance()), 200);
+    })
+    .openapi(replayState, async (c) => {
       const { run } = c.req.valid("param"), { variant } = c.req.valid("query");
-      return c.json(await asked(run, variant, (replay) => replay.advance()), 200);
+      return c.json(replays.stateOf(await targetOf(run, variant)), 200);
     })
     .openapi(density, async (c) => {
-      const { run } = c.req.valid("param"), { variant, ...query } = c.req.valid("query");
-      return c.json(await asked(run, variant, (replay) => replay.density(query)), 200);
+      const { variant, ...query } = c.req.valid("query");
+      return c.json(await asked(c, variant, (replay) => replay.density(query)), 200);
     })
     .openapi(snapshot, async (c) => {
-      const { run } = c.req.valid("param"), { variant, at, exact = false } = c.req.valid("query");
-      return c.json(await asked(run, variant, (replay) => replay.snapshot(at, { exact })), 200);
+      const { variant, at, exact = false } = c.req.valid("query");
+      return c.json(await asked(c, variant, (replay) => replay.snapshot(at, { exact })), 200);
     })
     .openapi(programs, async (c) => {
       const { run } = c.req.valid("param"), { variant, at, ...query } = c.req.valid("query");
@@ -135,58 +155,58 @@ export function replayRoutes(console: Console) {
       return c.json(found, 200);
     })
     .openapi(memory, async (c) => {
-      const { run } = c.req.valid("param"), { variant, at, ...query } = c.req.valid("query");
+      const { variant, at, ...query } = c.req.valid("query");
       const view = await asked(
-        run,
+        c,
         variant,
         async (replay) => replay.memory(at ?? await present(replay), query),
       );
       return c.json(view, 200);
     })
     .openapi(memoryMap, async (c) => {
-      const { run } = c.req.valid("param"), { variant, at, ...query } = c.req.valid("query");
+      const { variant, at, ...query } = c.req.valid("query");
       const map = await asked(
-        run,
+        c,
         variant,
         async (replay) => replay.memoryMap(at ?? await present(replay), query),
       );
       return c.json(map, 200);
     })
     .openapi(loss, async (c) => {
-      const { run } = c.req.valid("param"), { variant, at, nodes } = c.req.valid("query");
+      const { variant, at, nodes } = c.req.valid("query");
       const found = await asked(
-        run,
+        c,
         variant,
         async (replay) => replay.loss(at ?? await present(replay), nodes.split(",")),
       );
       return c.json(found, 200);
     })
     .openapi(operations, async (c) => {
-      const { run } = c.req.valid("param"), { variant, ...query } = c.req.valid("query");
-      return c.json(await asked(run, variant, (replay) => replay.operations(query)), 200);
+      const { variant, ...query } = c.req.valid("query");
+      return c.json(await asked(c, variant, (replay) => replay.operations(query)), 200);
     })
     .openapi(ladder, async (c) => {
-      const { run } = c.req.valid("param"), { variant, index } = c.req.valid("query");
-      return c.json(await asked(run, variant, (replay) => replay.ladder(index)), 200);
+      const { variant, index } = c.req.valid("query");
+      return c.json(await asked(c, variant, (replay) => replay.ladder(index)), 200);
     })
     .openapi(events, async (c) => {
-      const { run } = c.req.valid("param"), { variant, ...query } = c.req.valid("query");
-      return c.json(await asked(run, variant, (replay) => replay.events(query)), 200);
+      const { variant, ...query } = c.req.valid("query");
+      return c.json(await asked(c, variant, (replay) => replay.events(query)), 200);
     })
     .openapi(find, async (c) => {
-      const { run } = c.req.valid("param");
       const { variant, step, node, ...query } = c.req.valid("query");
       const [what] = parseGoal([step], { node }).breaks;
       const wanted = { ...what!, ...query };
-      return c.json({ event: await asked(run, variant, (replay) => replay.find(wanted)) }, 200);
+      return c.json({ event: await asked(c, variant, (replay) => replay.find(wanted)) }, 200);
     })
     .openapi(compare, async (c) => {
       const { run } = c.req.valid("param");
       const { variant, with: other, withVariant } = c.req.valid("query");
-      const found = await asked(
-        run,
-        variant,
-        (here) => asked(other, withVariant, (there) => compareRuns(here, there)),
+      const targets = [await targetOf(run, variant), await targetOf(other, withVariant)];
+      const found = await replays.askTogether(
+        targets,
+        ([here, there]) => compareRuns(here!, there!),
+        { signal: c.req.raw.signal },
       );
       return c.json(found, 200);
     });

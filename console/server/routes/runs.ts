@@ -5,6 +5,7 @@ import { createRoute, z } from "@hono/zod-openapi";
 import { done, name } from "../../api/common.ts";
 import { topology } from "../../api/rack.ts";
 import { report as reportSchema } from "../../api/report.ts";
+import { runsIn } from "../../api/run_filter.ts";
 import * as api from "../../api/runs.ts";
 import { takeRacksDown } from "../../rack/live/take_down.ts";
 import {
@@ -20,13 +21,16 @@ import {
   type KeptRun,
   keptRuns,
   logLines,
+  noteRun,
   releaseRun,
   removeRuns,
 } from "../../rack/kept_runs.ts";
 import { bytesOf, readEnd, readRunFile, stateOf } from "../../rack/run_directory.ts";
 import {
   filesOf,
+  NOTHING_KNOWN,
   readReport,
+  type RunSummary,
   summaryOf,
   variantFolder,
   variantsOf,
@@ -43,7 +47,8 @@ const list = createRoute({
   method: "get",
   path: "/runs",
   summary: "Racks that are up and kept runs",
-  responses: answers(api.runs, "All of them, newest first"),
+  request: { query: api.runsQuery },
+  responses: answers(api.runs, "Those that fit"),
 });
 
 const one = createRoute({
@@ -110,6 +115,14 @@ const keep = createRoute({
   responses: answers(done, "Done"),
 });
 
+const setNote = createRoute({
+  method: "post",
+  path: "/runs/{run}/note",
+  summary: "Writes down the user's own words about a run",
+  request: { params: runParams, body: takes(api.noteOrder) },
+  responses: answers(done, "Done"),
+});
+
 const listCheckpoints = createRoute({
   method: "get",
   path: "/runs/{run}/checkpoints",
@@ -159,13 +172,16 @@ function shown(row: KeptRun, own: ReadonlySet<string>): api.Run {
     bytes,
     ...(mark !== undefined && { mark }),
     ...(damage !== undefined && { damage }),
-    ...(row.isForeign ? NOTHING : summaryOf(path)),
+    ...(row.note !== undefined && { note: row.note }),
+    ...summaryShown(row.isForeign ? NOTHING_KNOWN : summaryOf(path)),
     isOwn: own.has(id),
     checkpoints: row.isForeign || damage !== undefined ? [] : checkpointNames(path),
   };
 }
 
-const NOTHING = { scenario: null, seed: null, digest: null, verdict: "none" } as const;
+function summaryShown({ methods, ddio, ...summary }: RunSummary) {
+  return { ...summary, methods: [...methods], ddio: [...ddio] };
+}
 
 function checkpointShown({ name, at, taken, events, digest }: Checkpoint): api.Checkpoint {
   return { name, atPs: at, taken, events, digest };
@@ -176,7 +192,7 @@ export function runRoutes({ jobs, replays }: Console) {
     .openapi(list, async (c) => {
       const { runs, limits } = await keptRuns();
       const document = {
-        runs: runs.map((row) => shown(row, jobs.own)),
+        runs: runsIn(runs.map((row) => shown(row, jobs.own)), c.req.valid("query")),
         limits: { runs: finite(limits.runs), bytes: finite(limits.bytes) },
       };
       return c.json(document, 200);
@@ -256,6 +272,14 @@ export function runRoutes({ jobs, replays }: Console) {
       c.set("detail", order);
       if (order.keep) await keepRun(id, order.name);
       else await releaseRun(id);
+      jobs.tellRuns();
+      return c.json({ done: true as const }, 200);
+    })
+    .openapi(setNote, async (c) => {
+      const { id } = await runNamed(c.req.valid("param").run);
+      const { note } = c.req.valid("json");
+      c.set("detail", { note });
+      await noteRun(id, note);
       jobs.tellRuns();
       return c.json({ done: true as const }, 200);
     })

@@ -35,6 +35,7 @@ import type {
   MemoryView,
   Operations,
   Programs,
+  ReplayState,
   Snapshot,
   Timeline,
   Verdicts,
@@ -87,6 +88,8 @@ export const api = {
   links: (run: string) => json<{ faults: LinkFault[] }>(`/racks/${part(run)}/links`),
   timeline: (run: string, variant?: string) =>
     json<Timeline>(withQuery(`/runs/${part(run)}/timeline`, { variant })),
+  replayState: (run: string, variant?: string) =>
+    json<ReplayState>(withQuery(`/runs/${part(run)}/replay`, { variant })),
   snapshot: (run: string, query: { readonly at: Time; readonly variant?: string | undefined }) =>
     json<Snapshot>(withQuery(`/runs/${part(run)}/snapshot`, query)),
   programs: (run: string, query: {
@@ -134,6 +137,7 @@ export const api = {
   removeObject: (run: string, { host, name }: OnHost) =>
     json<unknown>(objectsPath(run, host, name), { method: "DELETE" }),
   keep: (run: string, keep: boolean) => post<unknown>(`/runs/${part(run)}/keep`, { keep }),
+  note: (run: string, note: string) => post<unknown>(`/runs/${part(run)}/note`, { note }),
   checkpoints: (run: string) => json<Checkpoints>(`/runs/${part(run)}/checkpoints`),
   checkpoint: (run: string, what: z.infer<typeof checkpointOrder>) =>
     post<Checkpoint>(`/runs/${part(run)}/checkpoints`, what),

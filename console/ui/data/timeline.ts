@@ -1,7 +1,8 @@
 import { computed, effect, signal, untracked } from "@preact/signals";
-import type { Timeline } from "../../api/replay.ts";
+import type { ReplayState, Timeline } from "../../api/replay.ts";
 import type { Time } from "../../../fabric/base/time.ts";
-import { isPast, run } from "../state.ts";
+import { count, percent, plural, time } from "../figures.ts";
+import { instant, isPast, run } from "../state.ts";
 import { api } from "./api.ts";
 import {
   clock,
@@ -27,6 +28,16 @@ export interface PowerSpan {
 export const endPs = computed(() =>
   Math.max(timeline.value?.endPs ?? 0, clock.value?.virtualPs ?? 0, 1)
 );
+
+/** Where the instant that is asked for is none of the past: what is wrong with it. */
+export const beyondText = computed(() => {
+  const at = instant.value, now = clock.value?.virtualPs;
+  const last = isKept.value ? timeline.value?.endPs : now && Math.max(now + 1, endPs.value);
+  if (at === undefined || last === undefined || at <= last) return undefined;
+  return isKept.value
+    ? `There is no instant ${time(at)}: the run ended at ${time(last)}`
+    : `${time(at)} is to come: the rack is at ${time(now!)}`;
+});
 
 /** When the page came to the run: the replay knows the time before. */
 const cameAt = signal<Time | undefined>(undefined);
@@ -139,9 +150,41 @@ function hostsOf(nodes: readonly string[]): readonly string[] {
   return nodes.filter((name) => !nodes.includes(kinds.get(name) ?? ""));
 }
 
+const LOOK_MS = 500;
+
+/** While the time line is read: how far its replay is. */
+const replaying = signal<ReplayState | undefined>(undefined);
+
+/** How far the replay is that the time line waits for, in words. */
+export const replayText = computed(() => {
+  const now = replaying.value;
+  if (now?.state === "waiting") {
+    const { place, length, before } = now;
+    return `The run waits for its replay: place ${count(place)} of ${count(length)} in the line, ` +
+      `behind ${plural(before.length, "run")} being replayed`;
+  }
+  if (now?.state !== "replaying" || now.events === 0) return "The run is being replayed …";
+  const { atPs, endPs, events } = now;
+  const where = endPs === null ? time(atPs) : `${percent(atPs / endPs)} of ${time(endPs)}`;
+  return `The run is being replayed: ${where}, ${count(events)} events`;
+});
+
+/** Until `isOver`. A server that does not answer is the feed's subject. */
+async function watchReplay(id: string, of: string | undefined, isOver: () => boolean) {
+  for (;;) {
+    await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
+    if (isOver()) return;
+    const now = await api.replayState(id, of).catch(() => undefined);
+    if (!isOver()) replaying.value = now;
+  }
+}
+
 async function read(id: string): Promise<void> {
   const of = variant.peek(), isStill = () => run.peek() === id && variant.peek() === of;
+  let isRead = false;
+  if (readings.peek() === 0) replaying.value = undefined;
   readings.value++;
+  void watchReplay(id, of, () => isRead || !isStill());
   try {
     const found = await api.timeline(id, of);
     if (!isStill()) return;
@@ -150,6 +193,7 @@ async function read(id: string): Promise<void> {
   } catch (error) {
     if (isStill()) timelineTrouble.value = (error as Error).message;
   } finally {
+    isRead = true;
     readings.value--;
   }
 }

@@ -16,7 +16,7 @@ import {
 } from "../data/rack.ts";
 import { replayedAt } from "../data/shown.ts";
 import { goToStop, type Stop, stop } from "../data/stop.ts";
-import { timeline, timelineTrouble } from "../data/timeline.ts";
+import { beyondText, replayText, timeline, timelineTrouble } from "../data/timeline.ts";
 import { isOperator } from "../data/session.ts";
 import { cut, roughTime, sentence, time, wordsOfVariant } from "../figures.ts";
 import { go, instant, lookAt, run, select } from "../state.ts";
@@ -77,6 +77,16 @@ function Why() {
   if (ended.value !== undefined) {
     return <span class="why">The rack is down{ended.value === "" ? "" : `: ${ended.value}`}</span>;
   }
+  if (beyondText.value !== undefined) {
+    return (
+      <span class="why is-lost" role="status">
+        {beyondText.value}.{" "}
+        <button type="button" class="link" onClick={() => lookAt(undefined)}>
+          {isKept.value ? "Show its end" : "Show now"}
+        </button>
+      </span>
+    );
+  }
   if (isKept.value) {
     const end = timeline.value?.endPs, exactness = timeline.value?.exactness;
     const natives = timeline.value?.natives ?? 0;
@@ -84,7 +94,7 @@ function Why() {
       <span class="why" title={timelineTrouble.value ?? ""}>
         {timelineTrouble.value ??
           (end === undefined
-            ? "The run is being replayed …"
+            ? replayText.value
             : exactness?.state === "unknown"
             ? sentence(exactness.why)
             : `A kept run: it ended at ${time(end)}${servedText(natives)}`)}

@@ -4,7 +4,7 @@ import { useEffect } from "preact/hooks";
 import { connection } from "../data/connection.ts";
 import { isUp, topology } from "../data/rack.ts";
 import { isOperator, signedIn } from "../data/session.ts";
-import { go, hrefOf, isPast, lookAt, run, select, selection, view } from "../state.ts";
+import { go, hrefOf, isPast, lookAt, place, run, select, selection, view } from "../state.ts";
 import type { Key } from "../view.ts";
 import { viewOf, VIEWS } from "../views.ts";
 import { Bar, healAll } from "./bar.tsx";
@@ -101,6 +101,12 @@ function keysNow(): Key[] {
   ];
 }
 
+/** The view is about another run than the time line and the selection: they would be taken for its. */
+function isOfAnother(): boolean {
+  const { show } = place.value.more;
+  return view.value === "runs" && show !== undefined && show !== run.value;
+}
+
 function onKey(event: KeyboardEvent): void {
   const { target, ctrlKey, metaKey, altKey } = event;
   const isTyping = target instanceof HTMLElement &&
@@ -155,7 +161,7 @@ export function Frame() {
       </p>
       <div
         class={`frame ${isStale.value ? "is-stale" : ""} ${
-          run.value === undefined ? "is-empty" : ""
+          run.value === undefined || isOfAnother() ? "is-empty" : ""
         }`}
       >
         <Bar />

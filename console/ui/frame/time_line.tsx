@@ -5,11 +5,13 @@ import type { Time } from "../../../fabric/base/time.ts";
 import { isKept, topology } from "../data/rack.ts";
 import { shownAt } from "../data/shown.ts";
 import {
+  beyondText,
   endPs,
   marks,
   past,
   powerSpans,
   readTimeline,
+  replayText,
   timeline,
   timelineTrouble,
 } from "../data/timeline.ts";
@@ -27,13 +29,15 @@ const LEFT = 96, RIGHT = 20, TOP = 6, ROW = 17, AXIS = 16;
 const DEVICE_ROWS = 4;
 
 const note = computed(() => {
+  const beyond = beyondText.value;
+  if (beyond !== undefined) return beyond;
   if (timelineTrouble.value !== undefined) {
     return `The time line shows only what the page has seen: ${timelineTrouble.value}`;
   }
   if (isKept.value && timeline.value === undefined && topology.value !== undefined) {
-    return "The run is being replayed …";
+    return replayText.value;
   }
-  if (past.value === "being read") return "What was before this page came is being replayed …";
+  if (past.value === "being read") return `What was before this page came: ${replayText.value}`;
   return past.value === "unread"
     ? "Shown from when this page came. The replay of what was before takes a core of this machine:"
     : undefined;

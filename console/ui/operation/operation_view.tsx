@@ -5,11 +5,14 @@ import type { OperationRow, Operations } from "../../api/replay.ts";
 import { topology, trouble as rackTrouble, variant, variants } from "../data/rack.ts";
 import { pathOf, Reader } from "../data/reading.ts";
 import { Empty, Loading } from "../frame/empty.tsx";
+import { Choice } from "../frame/filters.tsx";
 import { count, roughTime, time, wordsOfVariant } from "../figures.ts";
-import { go, hrefOf, instant, place, run, select, selection } from "../state.ts";
+import { changeMore, go, hrefOf, instant, place, run, select, selection } from "../state.ts";
 import type { View } from "../view.ts";
 import { StepDetail } from "./frame_detail.tsx";
+import { EventList } from "./event_list.tsx";
 import { Ladders } from "./ladder.tsx";
+import { OperationList } from "./operation_list.tsx";
 
 const list = new Reader<Operations>();
 const here = new Reader<LadderDocument>(), there = new Reader<LadderDocument>();
@@ -22,18 +25,20 @@ interface More {
   readonly step?: string;
   readonly other?: string;
   readonly on?: string;
+  /** Absent: a ladder. */
+  readonly show?: Shows;
 }
+
+/** What the view has beside ladders. */
+const SHOWS = { list: "All operations", events: "Events" } as const;
+type Shows = keyof typeof SHOWS;
 
 function more(): More {
   return place.value.more;
 }
 
 function change(to: { readonly [K in keyof More]: More[K] | undefined }): void {
-  const next = { ...more(), ...to };
-  const given = Object.entries(next).filter((each): each is [string, string] =>
-    each[1] !== undefined
-  );
-  go({ more: Object.fromEntries(given) });
+  changeMore(to);
 }
 
 function numberNow(): number {
@@ -92,6 +97,16 @@ function Page() {
       </Empty>
     );
   }
+  const { show } = more();
+  if (show !== undefined && show in SHOWS) {
+    return (
+      <>
+        <h1>{SHOWS[show]}</h1>
+        <Tabs />
+        {show === "list" ? <OperationList /> : <EventList />}
+      </>
+    );
+  }
   const known = list.value;
   if (known === undefined) return <Loading what="the operations of the run" />;
   if (known.operations.length === 0 && here.value === undefined) {
@@ -114,10 +129,29 @@ function Page() {
   );
 }
 
+function Tabs() {
+  const { show } = more(), ways = [undefined, ...Object.keys(SHOWS)] as (Shows | undefined)[];
+  return (
+    <nav class="row" aria-label="Operations and events">
+      {ways.map((way) => (
+        <a
+          key={way ?? ""}
+          class="button"
+          href={hrefOf({ more: way === undefined ? {} : { show: way } })}
+          aria-current={way === show ? "page" : undefined}
+        >
+          {way === undefined ? "Ladder" : SHOWS[way]}
+        </a>
+      ))}
+    </nav>
+  );
+}
+
 function Head({ known }: { readonly known: Operations }) {
   const ladder = here.value, number = numberNow();
   const { with: other, on } = more(), all = variants.value, of = variant.value;
   const row = known.operations.find(({ index }) => index === number);
+  const words = Object.fromEntries(all.map((each) => [each, wordsOfVariant(each)]));
   return (
     <>
       <h1>
@@ -129,6 +163,7 @@ function Head({ known }: { readonly known: Operations }) {
           </small>
         )}
       </h1>
+      <Tabs />
       <div class="row end">
         <label>
           Operation
@@ -166,12 +201,15 @@ function Head({ known }: { readonly known: Operations }) {
               label="Method"
               value={of ?? ""}
               all={all}
+              words={words}
+              none={null}
               onChoose={(each) => go({ variant: each })}
             />
             <Choice
               label="Compare with"
               value={other ?? ""}
               all={all.filter((each) => each !== of)}
+              words={words}
               none="nothing"
               onChoose={(each) =>
                 change({ with: each === "" ? undefined : each, other: undefined })}
@@ -195,26 +233,6 @@ function Head({ known }: { readonly known: Operations }) {
         {known.more > 0 && <span class="quiet">{count(known.more)} more begin later</span>}
       </div>
     </>
-  );
-}
-
-function Choice(
-  { label, value, all, none, onChoose }: {
-    readonly label: string;
-    readonly value: string;
-    readonly all: readonly string[];
-    readonly none?: string;
-    readonly onChoose: (value: string) => void;
-  },
-) {
-  return (
-    <label>
-      {label}
-      <select value={value} onChange={({ currentTarget }) => onChoose(currentTarget.value)}>
-        {none !== undefined && <option value="">{none}</option>}
-        {all.map((each) => <option key={each} value={each}>{wordsOfVariant(each)}</option>)}
-      </select>
-    </label>
   );
 }
 

@@ -2,6 +2,7 @@
  * The tables of queues (Q-11) and hints (H-30) of a report, with the columns that `rack run`
  * prints.
  */
+import { PS_PER_NS } from "../../../fabric/base/time.ts";
 import type { Report } from "../../api/report.ts";
 import { bitRate, count, roughTime } from "../figures.ts";
 
@@ -12,8 +13,12 @@ type Value = number | string | null;
 
 export interface ReportColumn<Row> {
   readonly name: string;
+  /** Of a file, which says its unit: `wait ns`. */
+  readonly head: string;
   /** In base units: ps, bit/s. */
   readonly raw: (row: Row) => Value;
+  /** In the unit of `head`. */
+  readonly cell: (row: Row) => Value;
   /** For people; "": none. */
   readonly text: (row: Row) => string;
   readonly isFigure: boolean;
@@ -32,8 +37,23 @@ function column<Row>(
     if (value === null) return "";
     return typeof value === "number" && format !== undefined ? format(value) : String(value);
   };
-  return { name, raw, text, isFigure: format !== undefined, isShown };
+  const unit = UNITS.find(([of]) => of === format);
+  return {
+    name,
+    head: unit === undefined ? name : `${name} ${unit[1]}`,
+    raw,
+    cell: (row) => {
+      const value = raw(row);
+      return typeof value === "number" && unit !== undefined ? value / unit[2] : value;
+    },
+    text,
+    isFigure: format !== undefined,
+    isShown,
+  };
 }
+
+/** In a file: by how a figure is formatted for people, the unit, and its size in base units. */
+const UNITS = [[roughTime, "ns", PS_PER_NS], [bitRate, "bit/s", 1]] as const;
 
 function differing<Row>(name: string, raw: (row: Row) => string): Draft<Row> {
   return column(name, raw, undefined, (rows) => new Set(rows.map(raw)).size > 1);

@@ -128,4 +128,12 @@ describe("tables of a kept run", () => {
       "wasted 1",
     ]);
   });
+
+  it("says the unit in the head of a file, and has times in ns", () => {
+    const columns = hintColumns([HINTS]);
+    const stall = columns.find(({ raw }) => raw(HINTS) === HINTS.stallPs)!;
+    assert.deepEqual([stall.head, stall.cell(HINTS)], [`${stall.name} ns`, 72_673]);
+    const [card] = columns;
+    assert.deepEqual([card!.head, card!.cell(HINTS)], [card!.name, card!.raw(HINTS)]);
+  });
 });

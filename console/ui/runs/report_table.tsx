@@ -13,8 +13,8 @@ export function ReportTable<Row>(
     saveAs(
       file,
       csv([
-        columns.map(({ name }) => name),
-        ...rows.map((row) => columns.map((each) => each.raw(row))),
+        columns.map(({ head }) => head),
+        ...rows.map((row) => columns.map((each) => each.cell(row))),
       ]),
     );
   return (

@@ -1,8 +1,13 @@
 import { useSignal } from "@preact/signals";
+import { RUN_SORTS, type RunFilter, runsIn, VERDICTS } from "../../api/run_filter.ts";
+import type { Run } from "../../api/runs.ts";
+import { api } from "../data/api.ts";
 import { runs } from "../data/rack.ts";
-import { bytes, plural } from "../figures.ts";
+import { isOperator } from "../data/session.ts";
+import { bytes, count, plural } from "../figures.ts";
 import { Empty, Loading } from "../frame/empty.tsx";
-import { go, hrefOf, place } from "../state.ts";
+import { Choice, SearchField } from "../frame/filters.tsx";
+import { changeMore, go, hrefOf, place } from "../state.ts";
 import type { View } from "../view.ts";
 import { Compared } from "./compared.tsx";
 import { OneRun } from "./one_run.tsx";
@@ -30,6 +35,7 @@ function All() {
       </Empty>
     );
   }
+  const listed = runsIn(all.runs, filterNow());
   const [first, second] = chosen.value;
   const toggle = (id: string) =>
     chosen.value = chosen.value.includes(id)
@@ -41,8 +47,9 @@ function All() {
         <h1>
           Runs
           <small>
+            {listed.length < all.runs.length && `${count(listed.length)} of `}
             {plural(all.runs.length, "run")},{" "}
-            {bytes(all.runs.reduce((sum, { bytes }) => sum + bytes, 0))}
+            {bytes(listed.reduce((sum, { bytes }) => sum + bytes, 0))}
           </small>
         </h1>
         <button
@@ -54,6 +61,7 @@ function All() {
           Compare two
         </button>
       </div>
+      <Filters all={all.runs} />
       <div class="scroll" tabIndex={0} role="region" aria-label="List of runs">
         <table class="wide list">
           <thead>
@@ -64,6 +72,9 @@ function All() {
               <th>run</th>
               <th>state</th>
               <th>verdict</th>
+              <th>methods</th>
+              <th>DDIO</th>
+              <th>note</th>
               <th class="num">seed</th>
               <th>digest</th>
               <th class="num">size</th>
@@ -72,12 +83,15 @@ function All() {
             </tr>
           </thead>
           <tbody>
-            {all.runs.map((
+            {listed.map((
               {
                 id,
                 state,
                 scenario,
                 verdict,
+                methods,
+                ddio,
+                note,
                 seed,
                 digest,
                 bytes: size,
@@ -104,6 +118,15 @@ function All() {
                 <td>
                   <Verdict verdict={verdict} />
                 </td>
+                <td title={methods.join(", ")}>
+                  {methods.length > 2 ? `${count(methods.length)} methods` : methods.join(", ")}
+                </td>
+                <td>{ddio.join(", ")}</td>
+                <td>
+                  {isOperator.value && state !== "another user's"
+                    ? <Note id={id} note={note ?? ""} />
+                    : note}
+                </td>
                 <td class="num">{seed ?? ""}</td>
                 <td class="num left">{digest?.slice(0, 12) ?? ""}</td>
                 <td class="num">{bytes(size)}</td>
@@ -114,6 +137,80 @@ function All() {
           </tbody>
         </table>
       </div>
+    </>
+  );
+}
+
+function filterNow(): RunFilter {
+  const { text, method, ddio, verdict, state, sort } = place.value.more;
+  const known = RUN_SORTS.find((each) => each === sort);
+  return { text, method, ddio, verdict, state, ...(known !== undefined && { sort: known }) };
+}
+
+const SORTS = {
+  newest: "newest first",
+  oldest: "oldest first",
+  name: "by name",
+  largest: "largest",
+};
+
+function Filters({ all }: { readonly all: readonly Run[] }) {
+  const { text, method, ddio, verdict, state, sort } = filterNow();
+  const valuesOf = (values: readonly string[]) => [...new Set(values)].sort();
+  return (
+    <div class="row end" role="search" aria-label="Runs">
+      <SearchField label="Text" value={text} onChange={(text) => changeMore({ text })} />
+      <Choice
+        label="Method"
+        value={method}
+        all={valuesOf(all.flatMap(({ methods }) => methods))}
+        onChoose={(method) => changeMore({ method })}
+      />
+      <Choice
+        label="DDIO"
+        value={ddio}
+        all={valuesOf(all.flatMap(({ ddio }) => ddio))}
+        onChoose={(ddio) => changeMore({ ddio })}
+      />
+      <Choice
+        label="Verdict"
+        value={verdict}
+        all={VERDICTS}
+        onChoose={(verdict) => changeMore({ verdict })}
+      />
+      <Choice
+        label="State"
+        value={state}
+        all={valuesOf(all.map(({ state }) => state))}
+        onChoose={(state) => changeMore({ state })}
+      />
+      <Choice
+        label="Order"
+        value={sort === "newest" ? "" : sort}
+        all={RUN_SORTS.filter((each) => each !== "newest")}
+        words={SORTS}
+        none={SORTS.newest}
+        onChoose={(sort) => changeMore({ sort })}
+      />
+    </div>
+  );
+}
+
+function Note({ id, note }: { readonly id: string; readonly note: string }) {
+  const trouble = useSignal("");
+  return (
+    <>
+      <input
+        aria-label={`Note on ${id}`}
+        maxLength={500}
+        value={note}
+        placeholder="a note"
+        onChange={({ currentTarget: { value } }) => {
+          trouble.value = "";
+          api.note(id, value).catch((error) => trouble.value = (error as Error).message);
+        }}
+      />
+      {trouble.value !== "" && <small class="refused" role="alert">{trouble.value}</small>}
     </>
   );
 }
