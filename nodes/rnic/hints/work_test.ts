@@ -244,6 +244,19 @@ describe("the work of a hint at the responder", () => {
     equal(counter(p, "b", "hintPagesAsked"), 0);
   });
 
+  it("H-20: a hint whose queue pair has failed meanwhile is none", () => {
+    const p = bench(WORK_PRESETS.driver, { works: false });
+    p.rig.leavesRequests = true;
+    announce(p, 2);
+    p.rig.run();
+    p.rig.modify(p.rig.b, p.b, { state: "err" });
+    p.rig.run();
+    const { id } = p.driver.works[0]!;
+    equal(p.rig.command(p.rig.b, { op: "hint-work", id }).status, "ok");
+    p.rig.run();
+    equal(counter(p, "b", "hintsIn"), 0);
+  });
+
   it("H-24: hints of one requester wait in so many places at most: the others are lost", () => {
     const p = bench(WORK_PRESETS.driver, { works: false });
     p.rig.leavesRequests = true;
@@ -350,10 +363,11 @@ describe("the work of a hint at the responder", () => {
     rig.b.host.hear = ({ kind }) => {
       if (kind === "memory-read") readAt.push(rig.now);
     };
-    const p = { rig, ...by, from: to, to };
+    const from = rig.register(rig.a, { length: PAIR_BYTES, access: EVERY_ACCESS });
+    const p = { rig, ...by, from, to };
     const ends = { sourceQpn: first!.a.qpn, destQpn: first!.b.qpn };
-    const hint = () => announce(p, 1, { kinds: HINT_KINDS.warmUp, ends });
-    return { p, hint, readAt, qpn: first!.b.qpn };
+    const hint = (elements = 1) => announce(p, elements, { kinds: HINT_KINDS.warmUp, ends });
+    return { p, hint, readAt, cold: { ...p, ...first! } };
   }
 
   it("H-21: contexts are read when the firmware has come to them", () => {
@@ -367,11 +381,40 @@ describe("the work of a hint at the responder", () => {
     near(read({ context: "firmware" }) - read({}), workPs({ context: "firmware" }, "context", 1));
   });
 
+  it("H-21: and once, though several elements name them before the firmware has come to it", () => {
+    const reads = [1, 3].map((elements) => {
+      const { p, hint, readAt } = coldContext({ context: "firmware" });
+      hint(elements);
+      p.rig.run();
+      equal(counter(p, "b", "hintContextsFetched"), 1);
+      return readAt.length;
+    });
+    equal(reads[1], reads[0]);
+  });
+
+  it("H-21: and none that a request has had read while the firmware was busy", () => {
+    let met = 0;
+    const reads = new Set<number>();
+    for (let behindPs = 600 * NS; behindPs <= 1400 * NS; behindPs += 100 * NS) {
+      const { p, hint, readAt, cold } = coldContext({ context: "firmware" });
+      post(cold, "write", { length: 64 });
+      p.rig.ring(p.rig.a, cold.a.sq);
+      p.rig.runFor(behindPs);
+      hint();
+      go(cold);
+      same(statuses(cold), ["SUCCESS"]);
+      reads.add(readAt.length);
+      met += counter(p, "b", "hintContextsWasted");
+    }
+    ok(met > 0, "a request came meanwhile");
+    equal(reads.size, 1, `reads: ${[...reads].join(" or ")}`);
+  });
+
   it("H-21: and none of a queue pair that has gone while the chip was at it", () => {
     let gone = 0;
     for (let behindPs = 80 * NS; behindPs <= 200 * NS; behindPs += 5 * NS) {
-      const { p, hint, readAt, qpn } = coldContext({ context: "hardware" });
-      const command = { op: "destroy-qp", qpn } as const;
+      const { p, hint, readAt, cold } = coldContext({ context: "hardware" });
+      const command = { op: "destroy-qp", qpn: cold.b.qpn } as const;
       p.rig.toRnic(p.rig.b, { kind: "command", id: 900, command });
       p.rig.runFor(behindPs);
       hint();
