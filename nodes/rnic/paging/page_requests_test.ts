@@ -1,0 +1,112 @@
+/** Page requests name each page that is absent and not asked for, and none that nobody wants. */
+import { deepEqual as same, ok } from "node:assert/strict";
+import { it } from "@std/testing/bdd";
+import fc from "fast-check";
+import { seeded } from "../../../fabric/base/property_testing.ts";
+import { createDevice } from "../device.ts";
+import { createTable } from "../state/translation_table.ts";
+import { rnicPlan } from "../testing/rig_parts_testing.ts";
+import { askForPages, type PageSpan } from "./page_requests.ts";
+import { holdTable } from "./translation_cache.ts";
+
+const PAGES = 12;
+const right = fc.constantFrom(1 as const, 2 as const);
+const span = fc.record({
+  table: fc.nat(1),
+  first: fc.nat(PAGES - 1),
+  more: fc.nat(PAGES - 1),
+});
+
+interface Ask {
+  /** Wanted at once, by table and number, with one right. */
+  readonly pages: readonly { readonly table: number; readonly page: number }[];
+  readonly beyond: readonly {
+    readonly table: number;
+    readonly first: number;
+    readonly more: number;
+  }[];
+  readonly rights: 1 | 2;
+  readonly hintsOf: number | undefined;
+}
+
+const ask: fc.Arbitrary<Ask> = fc.record({
+  pages: fc.uniqueArray(fc.record({ table: fc.nat(1), page: fc.nat(PAGES - 1) }), {
+    ...{ minLength: 1, maxLength: 6 },
+    selector: ({ table, page }) => table * PAGES + page,
+  }),
+  beyond: fc.array(span, { maxLength: 3 }),
+  rights: right,
+  hintsOf: fc.option(fc.constantFrom(7, 8), { nil: undefined }),
+});
+
+it("page requests: each absent page once for hints and once for requests, and no other one", () => {
+  const state = fc.array(fc.constantFrom(0 as const, 1 as const, 2 as const), {
+    ...{ minLength: 2 * PAGES, maxLength: 2 * PAGES },
+  });
+  fc.assert(
+    fc.property(state, fc.array(ask, { minLength: 1, maxLength: 5 }), (there, asks) => {
+      const device = createDevice("a", rnicPlan("a"), { seed: 1 });
+      const tables = [0, 1].map((i) => {
+        const table = createTable(0x100 + i, { pages: PAGES });
+        holdTable(device, table);
+        for (const [page, entry] of table.demand!.entries()) {
+          entry.rights = there[i * PAGES + page]!;
+        }
+        return table;
+      });
+      const placeOf = (table: unknown, page: number) =>
+        tables.indexOf(table as typeof tables[0]) * PAGES + page;
+      /** The rights with which each page is asked for, and whether a request has. */
+      const known = tables.flatMap(() => Array.from({ length: PAGES }, () => [0, 0]));
+      for (const { pages, beyond: spans, rights, hintsOf } of asks) {
+        const wanted = pages.map(({ table, page }) => ({ table: tables[table]!, page, rights }))
+          .filter(({ table, page }) => table.demand![page]!.rights < rights)
+          .sort((a, b) => placeOf(a.table, a.page) - placeOf(b.table, b.page));
+        if (wanted.length === 0) continue;
+        const beyond = hintsOf !== undefined
+          ? []
+          : spans.map(({ table, first, more }): PageSpan => (
+            { table: tables[table]!, first, last: Math.min(first + more, PAGES - 1) }
+          ));
+        const named = new Set(
+          beyond.flatMap(({ table, first, last }) =>
+            Array.from({ length: last - first + 1 }, (_, i) => placeOf(table, first + i))
+          ),
+        );
+        const due = new Set<number>();
+        const places = [
+          ...wanted.map(({ table, page }) => placeOf(table, page)),
+          ...[...named].filter((place) => there[place]! < rights),
+        ];
+        for (const place of places) {
+          const [byAny, byRequest] = known[place]!;
+          const isNews = hintsOf === undefined ? byRequest! < rights : byAny! < rights;
+          if (isNews) due.add(place);
+          known[place] = [
+            Math.max(byAny!, rights),
+            hintsOf === undefined ? Math.max(byRequest!, rights) : byRequest!,
+          ];
+        }
+        askForPages(device, wanted, { beyond, ...(hintsOf !== undefined && { hintsOf }) });
+        const found = new Set<number>(), atOnce = new Set<number>();
+        while (device.pageEvents.length > 0) {
+          const { table, event: { first, count, ahead }, hint } = device.pageEvents.shift()!;
+          // As it leaves: one that is a hint's is asked for again by a request.
+          if (hint !== undefined) hint.raised = true;
+          same([hint?.hintsOf, count + ahead > 0], [hintsOf, true]);
+          for (let page = first; page < first + count + ahead; page++) {
+            const place = placeOf(table, page);
+            if (page < first + count) ok(!atOnce.has(place), "one event for each page");
+            if (page < first + count) atOnce.add(place);
+            found.add(place);
+          }
+        }
+        same([...due].filter((place) => !found.has(place)), [], "all that is due");
+        // Between pages of a range the driver finds those that are there.
+        same([...found].filter((place) => !due.has(place) && !named.has(place)), [], "no more");
+        same([...atOnce].filter((place) => !due.has(place)), [], "at once what is needed at once");
+      }
+    }),
+    seeded({ numRuns: 300 }),
+  );
+});
