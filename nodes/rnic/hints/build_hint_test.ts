@@ -72,6 +72,29 @@ describe("groupElements", () => {
     ok(group!.entries.every(({ kinds }) => kinds === prefetch));
   });
 
+  it("H-23: a WRITE of any byte of the word of an atomic behind it is told, and no other one", () => {
+    const word = { rkey: 9, va: 64n, length: 8 };
+    const isTold = (write: Partial<WorkElement>, sourceQpn = 4) => {
+      const add = element(4, { operation: "fetch-add", ...word });
+      const groups = groupElements([
+        element(sourceQpn, { operation: "write", rkey: 9, ...write }),
+        add,
+      ], atomic);
+      return groups.flatMap(({ entries }) => entries).some(({ operation }) =>
+        operation === "write"
+      );
+    };
+    for (const [from, to] of [[56, 65], [64, 65], [71, 72], [71, 90], [0, 90]] as const) {
+      ok(isTold({ va: BigInt(from), length: to - from }), `[${from}, ${to})`);
+    }
+    for (const [from, to] of [[56, 64], [72, 80], [0, 1]] as const) {
+      ok(!isTold({ va: BigInt(from), length: to - from }), `[${from}, ${to})`);
+    }
+    ok(!isTold({ ...word, rkey: 8 }), "another region");
+    ok(!isTold(word, 5), "another queue pair");
+    ok(!isTold({ ...word, destQpn: 7 }), "another peer");
+  });
+
   it("H-03: of untagged messages the count, in their place among the others", () => {
     const send = (sequence: number) => element(4, { operation: "send", sequence });
     const write = element(4, { operation: "write", sequence: 3, rkey: 1, length: 8 });

@@ -77,16 +77,18 @@ function announce(
     readonly answer?: boolean;
     readonly operation?: HintOperation;
     readonly kinds?: number;
+    readonly rkey?: number;
     readonly ends?: { readonly sourceQpn: number; readonly destQpn: number };
   } = {},
 ): Time {
   const { first = 0, answer = false, operation = "write", kinds = HINT_KINDS.prefetch } = how;
+  const { rkey = p.to.key } = how;
   const entries = Array.from({ length: pages }, (_, i) => ({
     kinds,
     operation,
     messages: 1,
     sequence: i,
-    rkey: p.to.key,
+    rkey,
     va: BigInt(p.to.va + (first + i) * PAGE),
     length: operation === "write" ? 64 : 8,
     objects: [],
@@ -350,8 +352,8 @@ describe("the work of a hint at the responder", () => {
   });
 
   /** A carrier of `b` hears of a queue pair whose context others have put out of the cache. */
-  function coldContext(work: HintWork) {
-    const plan = { hints: { ...HINT_PLAN, kinds: HINT_KINDS.warmUp, work } };
+  function coldContext(work: HintWork, given: Partial<HintPlan> = {}) {
+    const plan = { hints: { ...HINT_PLAN, kinds: HINT_KINDS.warmUp, work, ...given } };
     const queueCache = { entries: 12, evict: "oldest", amount: 1 } as const;
     const rig = new Rig({ plans: { a: plan, b: { ...plan, queueCache } } });
     const to = rig.register(rig.b, { length: PAIR_BYTES, access: EVERY_ACCESS });
@@ -365,7 +367,8 @@ describe("the work of a hint at the responder", () => {
     };
     const p = { rig, ...by, from: to, to };
     const ends = { sourceQpn: first!.a.qpn, destQpn: first!.b.qpn };
-    const hint = (elements = 1) => announce(p, elements, { kinds: HINT_KINDS.warmUp, ends });
+    const hint = (elements = 1, how: Parameters<typeof announce>[2] = {}) =>
+      announce(p, elements, { kinds: HINT_KINDS.warmUp, ends, ...how });
     return { p, hint, readAt, qpn: first!.b.qpn };
   }
 
@@ -378,6 +381,18 @@ describe("the work of a hint at the responder", () => {
       return readAt[0]! - began;
     };
     near(read({ context: "firmware" }) - read({}), workPs({ context: "firmware" }, "context", 1));
+  });
+
+  it("H-22: of an element that fails in several ways the first one is told", () => {
+    const { p, hint } = coldContext({}, { quota: 0 });
+    hint(1, { answer: true, rkey: p.to.key + 1 });
+    p.rig.run();
+    const reasons = packets(p, "b").flatMap((packet) => {
+      const message = hintOf(packet);
+      return message?.type === "refused" ? [message.reason] : [];
+    });
+    same(reasons, ["quota"]);
+    equal(counter(p, "b", "hintsNoAccess"), 1);
   });
 
   it("H-21: and once, though several elements name them before the firmware has come to it", () => {

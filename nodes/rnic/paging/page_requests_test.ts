@@ -101,6 +101,10 @@ it("page requests: each absent page once for hints and once for requests, and no
             found.add(place);
           }
         }
+        const kept = tables.flatMap(({ demand }, i) =>
+          demand!.flatMap(({ asked }, page) => asked > known[i * PAGES + page]![0]! ? [page] : [])
+        );
+        same(kept, [], "of no page that is there");
         same([...due].filter((place) => !found.has(place)), [], "all that is due");
         // Between pages of a range the driver finds those that are there.
         same([...found].filter((place) => !due.has(place) && !named.has(place)), [], "no more");
