@@ -838,6 +838,25 @@ describe("a responder that gets hints", () => {
     }
   });
 
+  it("H-30: and so does a line of translations", () => {
+    for (const opcode of ["write", "read", "fetch-add", "compare-swap"] as const) {
+      const p = cold({ pinned: true, entries: 32, a: { kinds: 0 } });
+      // Their lines put that of the target out.
+      for (let i = 0; i < 4; i++) {
+        p.rig.register(p.rig.b, { length: PAIR_BYTES, va: 0x100_0000 * i });
+      }
+      p.rig.run();
+      announce(p, { va: BigInt(p.to.va), length: 8, kinds: HINT_KINDS.warmUp });
+      p.rig.run();
+      const isAtomic = opcode !== "write" && opcode !== "read";
+      post(p, opcode, { length: 8, ...isAtomic && { atomic: { swapAdd: 1n, compare: 0n } } });
+      go(p);
+      same(statuses(p), ["SUCCESS"], opcode);
+      const counted = ["hintLinesFetched", "hintLinesUseful"].map((name) => counter(p, "b", name));
+      same(counted, [1, 1], opcode);
+    }
+  });
+
   it("H-22: where the quota ends within an element, the answer waits for what has been asked for", () => {
     const p = cold({ b: { quota: 1 } });
     p.rig.run();

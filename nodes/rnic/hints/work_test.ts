@@ -543,8 +543,10 @@ describe("the work of a hint at the requester", () => {
 
   it("H-07, H-09: no firmware makes a hint that is in another packet", () => {
     const { rig } = bench({}, { a: WORK_PRESETS.firmware });
-    throws(() => rig.createQp(rig.a, { hintEncoding: "header" }), /is made as that is/);
-    rig.createQp(rig.b, { hintEncoding: "header" });
+    for (const hintEncoding of ["header", "payload"] as const) {
+      throws(() => rig.createQp(rig.a, { hintEncoding }), /is made as that is/);
+      rig.createQp(rig.b, { hintEncoding });
+    }
   });
 
   it("H-06: a request that waits for the answer leaves behind it, in whatever place the hint is made", () => {
