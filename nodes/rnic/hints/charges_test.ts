@@ -2,6 +2,8 @@
 import { deepEqual as same } from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { HINT_PLAN } from "../../../fabric/rack/plan/hint_plan.ts";
+import type { Device } from "../state/device.ts";
+import { HINTS } from "./extension.ts";
 import { createTable } from "../state/translation_table.ts";
 import {
   accountOf,
@@ -89,6 +91,8 @@ describe("a fetch for a hint (H-30)", () => {
       hints.charged.set(accountOf(charge), 1);
     }
     same(hints.charged.size, all.length);
+    const device = { hints } as Device;
+    same(HINTS.statistics(device, "program").hintPagesUnused, 2, "of which two are pages");
     for (const [i, charge] of all.entries()) {
       release(hints, charge);
       same([...hints.charged.keys()], all.slice(i + 1).map(accountOf));
