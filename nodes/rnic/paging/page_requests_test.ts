@@ -6,7 +6,7 @@ import { seeded } from "../../../fabric/base/property_testing.ts";
 import { createDevice } from "../device.ts";
 import { createTable } from "../state/translation_table.ts";
 import { rnicPlan } from "../testing/rig_parts_testing.ts";
-import { askForPages, type PageSpan } from "./page_requests.ts";
+import { askForPages, mapPages, type PageSpan, unmapPages } from "./page_requests.ts";
 import { holdTable } from "./translation_cache.ts";
 
 const PAGES = 12;
@@ -27,6 +27,9 @@ interface Ask {
   }[];
   readonly rights: 1 | 2;
   readonly hintsOf: number | undefined;
+  /** Pages that the host takes back before, and those that it gives. */
+  readonly taken: readonly number[];
+  readonly given: readonly number[];
 }
 
 const ask: fc.Arbitrary<Ask> = fc.record({
@@ -37,6 +40,8 @@ const ask: fc.Arbitrary<Ask> = fc.record({
   beyond: fc.array(span, { maxLength: 3 }),
   rights: right,
   hintsOf: fc.option(fc.constantFrom(7, 8), { nil: undefined }),
+  taken: fc.array(fc.nat(2 * PAGES - 1), { maxLength: 3 }),
+  given: fc.array(fc.nat(2 * PAGES - 1), { maxLength: 3 }),
 });
 
 it("page requests: each absent page once for hints and once for requests, and no other one", () => {
@@ -50,15 +55,32 @@ it("page requests: each absent page once for hints and once for requests, and no
         const table = createTable(0x100 + i, { pages: PAGES });
         holdTable(device, table);
         for (const [page, entry] of table.demand!.entries()) {
-          entry.rights = there[i * PAGES + page]!;
+          {
+            entry.rights = there[i * PAGES + page]!;
+            if (entry.rights > 0) table.pages[page] = page * 4096;
+          }
         }
         return table;
       });
       const placeOf = (table: unknown, page: number) =>
         tables.indexOf(table as typeof tables[0]) * PAGES + page;
-      /** The rights with which each page is asked for, and whether a request has. */
-      const known = tables.flatMap(() => Array.from({ length: PAGES }, () => [0, 0]));
-      for (const { pages, beyond: spans, rights, hintsOf } of asks) {
+      /** The rights with which each page is asked for, and whether by hints alone. */
+      const known: { asked: 0 | 1 | 2; isHints: boolean }[] = there.map(() => (
+        { asked: 0, isHints: false }
+      ));
+      for (const { pages, beyond: spans, rights, hintsOf, taken, given } of asks) {
+        const at = (place: number) =>
+          [{ table: tables[Math.floor(place / PAGES)]! }, place % PAGES] as const;
+        // What was asked for stays asked for until the host answers.
+        for (const place of taken) {
+          const [region, first] = at(place);
+          unmapPages(device, region, { first, count: 1 });
+        }
+        for (const place of given) {
+          const [region, first] = at(place);
+          mapPages(device, region, { first, pages: [4096 * place], writable: true });
+          known[place] = { asked: 0, isHints: false };
+        }
         const wanted = pages.map(({ table, page }) => ({ table: tables[table]!, page, rights }))
           .filter(({ table, page }) => table.demand![page]!.rights < rights)
           .sort((a, b) => placeOf(a.table, a.page) - placeOf(b.table, b.page));
@@ -74,18 +96,21 @@ it("page requests: each absent page once for hints and once for requests, and no
           ),
         );
         const due = new Set<number>();
-        const places = [
-          ...wanted.map(({ table, page }) => placeOf(table, page)),
-          ...[...named].filter((place) => there[place]! < rights),
-        ];
-        for (const place of places) {
-          const [byAny, byRequest] = known[place]!;
-          const isNews = hintsOf === undefined ? byRequest! < rights : byAny! < rights;
-          if (isNews) due.add(place);
-          known[place] = [
-            Math.max(byAny!, rights),
-            hintsOf === undefined ? Math.max(byRequest!, rights) : byRequest!,
-          ];
+        const want = (place: number) => {
+          const its = known[place]!;
+          const isNews = its.asked < rights;
+          // What hints have asked for is asked for again, once, by the request that needs it.
+          if (!isNews && (hintsOf !== undefined || !its.isHints)) return;
+          due.add(place);
+          if (isNews) its.asked = rights;
+          its.isHints = isNews && hintsOf !== undefined;
+        };
+        for (const { table, page } of wanted) want(placeOf(table, page));
+        // A message whose first page is on its way asks for its rest when that has come.
+        const goesOn = due.size > 0;
+        for (const place of goesOn ? named : []) {
+          const [{ table }, page] = at(place);
+          if (table.demand![page]!.rights < rights) want(place);
         }
         askForPages(device, wanted, { beyond, ...(hintsOf !== undefined && { hintsOf }) });
         const found = new Set<number>(), atOnce = new Set<number>();
@@ -102,7 +127,7 @@ it("page requests: each absent page once for hints and once for requests, and no
           }
         }
         const kept = tables.flatMap(({ demand }, i) =>
-          demand!.flatMap(({ asked }, page) => asked > known[i * PAGES + page]![0]! ? [page] : [])
+          demand!.flatMap(({ asked }, page) => asked > known[i * PAGES + page]!.asked ? [page] : [])
         );
         same(kept, [], "of no page that is there");
         same([...due].filter((place) => !found.has(place)), [], "all that is due");
