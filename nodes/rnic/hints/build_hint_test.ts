@@ -1,5 +1,7 @@
 import { deepEqual as same, equal, ok } from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
+import fc from "fast-check";
+import { seeded } from "../../../fabric/base/property_testing.ts";
 import { encodeHint, type HintGroup } from "../../../fabric/wire/roce/hint.ts";
 import { HINT_ETH_BYTES, HINT_KINDS } from "../../../fabric/wire/roce/hint_eth.ts";
 import { DOCUMENT_HINT } from "../../../fabric/wire/roce/vendor_testing.ts";
@@ -153,5 +155,44 @@ describe("splitGroups", () => {
     const groups = groupElements(TABLE_1, prefetch);
     same(splitGroups(groups, 256), [groups]);
     same(splitGroups([], 256), []);
+  });
+
+  it("[0082]: keeps each entry, in order, in messages that have room for it and counts of eight bits", () => {
+    const entry = fc.record({
+      rkey: fc.nat(99),
+      objects: fc.array(fc.constant<bigint>(1n), { maxLength: 4 }),
+    });
+    const group = fc.record({
+      sourceQpn: fc.nat(3),
+      destQpn: fc.nat(3),
+      entries: fc.oneof(
+        fc.array(entry, { minLength: 1, maxLength: 20 }),
+        // More than a count can tell.
+        fc.nat(400).map((count) =>
+          Array.from({ length: count + 1 }, (_, rkey) => ({ rkey, objects: [] as bigint[] }))
+        ),
+      ),
+    });
+    const rooms = fc.constantFrom(256, 1024, 4096, 65_536);
+    fc.assert(
+      fc.property(fc.array(group, { minLength: 1, maxLength: 5 }), rooms, (given, room) => {
+        const none = { kinds: 1, operation: "read", messages: 1, sequence: 0, va: 0n } as const;
+        const groups = given.map(({ entries, ...ends }): HintGroup => ({
+          ...ends,
+          entries: entries.map((each) => ({ ...none, length: 8, ...each })),
+        }));
+        const flat = (of: readonly HintGroup[]) =>
+          of.flatMap(({ entries, ...ends }) => entries.map((each) => ({ ...ends, ...each })));
+        const messages = splitGroups(groups, room);
+        same(flat(messages.flat()), flat(groups));
+        for (const message of messages) {
+          const about = { type: "announce", kinds: 1, reason: "none", sequence: 0 } as const;
+          const bytes = encodeHint({ ...about, answer: false, groups: message }).length;
+          ok(bytes - HINT_ETH_BYTES <= room && message.length > 0);
+          ok(message.every(({ entries }) => entries.length > 0 && entries.length <= 255));
+        }
+      }),
+      seeded({ numRuns: 60 }),
+    );
   });
 });

@@ -743,6 +743,27 @@ describe("a responder that gets hints", () => {
     equal(counter(p, "b", "naksOut"), counter(p, "b", "pageFaultDrops"));
   });
 
+  it("H-22: an answer names the groups as the hint has, whatever numbers these were", () => {
+    const p = cold();
+    p.rig.run();
+    const none = { kinds: HINT_KINDS.prefetch, messages: 1, va: 0n, rkey: 0, objects: [] } as const;
+    const ends = [[p.a.qpn, p.b.qpn], [p.a.qpn + 1, p.b.qpn], [p.a.qpn, p.b.qpn + 1]] as const;
+    const message: HintMessage = {
+      ...{ type: "announce", kinds: none.kinds, reason: "none", sequence: 1, answer: true },
+      groups: ends.map(([sourceQpn, destQpn], i) => {
+        const entry = { ...none, operation: "write", sequence: i, length: 8 } as const;
+        return { sourceQpn, destQpn, entries: [entry] };
+      }),
+    };
+    const own = packets(p, "a").findLast(({ hintEth }) => hintEth !== undefined)!;
+    const { hintEth, payload } = hintParts(message);
+    inject(p, "b", changed(own, { hintEth, payload, bth: { padCount: -payload.length & 3 } }));
+    p.rig.run();
+    const { reason, groups } = messages(p, "b").at(-1)!;
+    equal(reason, "no-access");
+    same(groups.map(({ sourceQpn, destQpn }) => [sourceQpn, destQpn]), ends);
+  });
+
   it("H-22: the reason of each element, in messages of their own, the last of which ends the wait", () => {
     const p = cold({ a: { follow: "after-ack" }, b: { quota: 2 } });
     writes(p, 3);
@@ -890,6 +911,13 @@ describe("a responder that gets hints", () => {
     };
     same(send(rest), [MTU, "ok", 1]);
     same(send(rest + 1), [MTU + HINT_OBJECT_BYTES, "error", 1]);
+    p.rig.modify(p.rig.a, p.a, { state: "err" });
+    const left = p.rig.frames.length;
+    same(
+      [send(0)[1], p.rig.frames.length],
+      ["error", left],
+      "nor of a queue pair that sends nothing",
+    );
   });
 
   it("H-09: a peer that has said nothing is not told of changes", () => {

@@ -2,7 +2,8 @@
 import { deepEqual as same } from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { Fifo } from "../../../fabric/base/fifo.ts";
-import { HINT_PLAN, type HintPlan } from "../../../fabric/rack/plan/hint_plan.ts";
+import { HINT_BATCH, HINT_PLAN, type HintPlan } from "../../../fabric/rack/plan/hint_plan.ts";
+import { HINT_REASONS } from "../../../fabric/wire/roce/hint_eth.ts";
 import type { HintMessage } from "../../../fabric/wire/roce/hint.ts";
 import { createDevice } from "../device.ts";
 import type { Device } from "../state/device.ts";
@@ -23,8 +24,12 @@ function batchOf(carrier: QueuePair, given: Partial<Batch> = {}): Batch {
 }
 
 /** Queue pairs to these addresses, each with work that waits for the answer to hint 7; the last of each carries. */
-function waiting(addresses: readonly number[], given: Partial<Batch> = {}) {
-  const plan: HintPlan = { ...AFTER_ACK, transport: "carrier" };
+function waiting(
+  addresses: readonly number[],
+  given: Partial<Batch> = {},
+  changes: Partial<HintPlan> = {},
+) {
+  const plan: HintPlan = { ...AFTER_ACK, transport: "carrier", ...changes };
   const device = createDevice("a", rnicPlan("a", { hints: plan }), { seed: 1 });
   const hints = device.hints!;
   const ends: HintEnd[] = [];
@@ -44,10 +49,15 @@ function waiting(addresses: readonly number[], given: Partial<Batch> = {}) {
   for (const qp of queuePairs) device.queuePairs.set(qp.qpn, qp);
   const isHeld = () => ends.map(({ batches: [batch] }) => batch!.held);
   /** The carrier's peer has prepared itself, and names these queue pairs as needless. */
-  const answer = (by: number, needless: readonly number[] = []) => {
+  const answer = (
+    by: number,
+    needless: readonly number[] = [],
+    how: Partial<Pick<HintMessage, "type" | "reason">> = {},
+  ) => {
     const groups = needless.map((i) => ({ sourceQpn: 20 + i, destQpn: 40 + i, entries: [] }));
     const message: HintMessage = {
       ...{ type: "prepared", kinds: 0, reason: "none", sequence: 7, answer: false, groups },
+      ...how,
     };
     takeAnswer(device, { hints, qp: queuePairs[by]!, end: ends[by]! }, message);
   };
@@ -66,6 +76,22 @@ describe("work of several queue pairs that waits for one answer", () => {
     same(hints.counters.hintAnswersUnknown, 1, "a second answer");
   });
 
+  it("H-02: adaptive batches double and halve within their bounds", () => {
+    const { ends: [end], answer, queuePairs } = waiting([1], {}, { batch: "adaptive" });
+    const sizes = (how: Parameters<typeof answer>[2]) =>
+      Array.from({ length: 8 }, () => {
+        end!.batches.splice(0, 1, batchOf(queuePairs[0]!, { first: 1, end: 2 }));
+        answer(0, [], how);
+        return end!.batch;
+      });
+    const { least, most } = HINT_BATCH;
+    same(sizes({}).at(-1), most);
+    const quota = { type: "refused", reason: "quota" } as const;
+    same(sizes(quota).slice(0, 2), [most / 2, most / 4]);
+    same(sizes(quota).at(-1), least);
+    same(sizes({}).slice(0, 2), [2 * least, 4 * least]);
+  });
+
   it("H-22: is one hint, and one silence of the peer", () => {
     const { hints, queuePairs, ends, device } = waiting([1, 1]);
     const holds = new Fifo<Hold>();
@@ -76,6 +102,20 @@ describe("work of several queue pairs that waits for one answer", () => {
     hints.holds.set(5, holds);
     endHolds(device, hints);
     same([ends[1]!.silences, hints.counters.hintsUnanswered], [1, 1]);
+  });
+
+  it("H-02, H-22: a probe that is refused for want of room or pages says that hints are needed again", () => {
+    for (const reason of HINT_REASONS) {
+      const { hints, answer } = waiting([1], { probes: true });
+      const scopes = new Map([[scopeOfQueuePair(20), true as const], [5, true as const]]);
+      hints.quiet.peers.set(1, { scopes, rarity: 4, passedOver: 3 });
+      hints.quiet.size = 2;
+      answer(0, [], { type: "refused", reason });
+      const isNeeded = reason === "quota" || reason === "error";
+      const { rarity, passedOver } = hints.quiet.peers.get(1)!;
+      same([scopes.size, hints.quiet.size], isNeeded ? [1, 1] : [2, 2], reason);
+      same([rarity, passedOver], isNeeded ? [1, 0] : [4, 3], reason);
+    }
   });
 
   it("H-02, H-22: a probe's answer says of each queue pair for itself whether hints are needed again", () => {

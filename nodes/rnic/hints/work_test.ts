@@ -27,7 +27,11 @@ import {
   post,
   statuses,
 } from "../testing/pair_testing.ts";
+import { createDevice } from "../device.ts";
+import { rnicPlan } from "../testing/rig_parts_testing.ts";
 import { Rig } from "../testing/rnic_testing.ts";
+import { endHostWork } from "./do_work.ts";
+import { asksAgain } from "./work.ts";
 
 const PAGE = 4096, NS = 1000, US = 1_000_000;
 /** Page requests in no time: what is left is the work. */
@@ -246,6 +250,17 @@ describe("the work of a hint at the responder", () => {
     equal(counter(p, "b", "hintPagesAsked"), 0);
   });
 
+  it("H-20: a core has decided on the work that it was told of, and on nothing behind it", () => {
+    const work = WORK_PRESETS.driver;
+    const device = createDevice("b", rnicPlan("b", { hints: { ...HINT_PLAN, work } }), { seed: 1 });
+    const { hints } = device, its = hints!.work!;
+    const due = { at: 0, job: undefined, rest: [], elements: 1 } as const;
+    its.atHost.set(3, { ...due, item: { kind: "receive" } });
+    same([endHostWork(device, 4), its.atHost.size], [false, 1]);
+    same([endHostWork(device, 3), its.atHost.size], [true, 0]);
+    equal(asksAgain(hints!), false);
+  });
+
   it("H-20: a hint whose queue pair has failed meanwhile is none", () => {
     const p = bench(WORK_PRESETS.driver, { works: false });
     p.rig.leavesRequests = true;
@@ -369,7 +384,7 @@ describe("the work of a hint at the responder", () => {
     const ends = { sourceQpn: first!.a.qpn, destQpn: first!.b.qpn };
     const hint = (elements = 1, how: Parameters<typeof announce>[2] = {}) =>
       announce(p, elements, { kinds: HINT_KINDS.warmUp, ends, ...how });
-    return { p, hint, readAt, qpn: first!.b.qpn };
+    return { p, hint, readAt, of: first!.b };
   }
 
   it("H-21: contexts are read when the firmware has come to them", () => {
@@ -381,6 +396,15 @@ describe("the work of a hint at the responder", () => {
       return readAt[0]! - began;
     };
     near(read({ context: "firmware" }) - read({}), workPs({ context: "firmware" }, "context", 1));
+  });
+
+  it("H-21: and none of a queue pair that takes no requests", () => {
+    const { p, hint, of } = coldContext({});
+    p.rig.modify(p.rig.b, of, { state: "err" });
+    hint();
+    p.rig.run();
+    const counted = ["hintContextsFetched", "hintsUnknownQp"].map((name) => counter(p, "b", name));
+    same(counted, [0, 1]);
   });
 
   it("H-22: of an element that fails in several ways the first one is told", () => {
@@ -409,7 +433,7 @@ describe("the work of a hint at the responder", () => {
   it("H-21: and none of a queue pair that has gone while the chip was at it", () => {
     let gone = 0;
     for (let behindPs = 80 * NS; behindPs <= 200 * NS; behindPs += 5 * NS) {
-      const { p, hint, readAt, qpn } = coldContext({ context: "hardware" });
+      const { p, hint, readAt, of: { qpn } } = coldContext({ context: "hardware" });
       const command = { op: "destroy-qp", qpn } as const;
       p.rig.toRnic(p.rig.b, { kind: "command", id: 900, command });
       p.rig.runFor(behindPs);
