@@ -125,6 +125,17 @@ describe("kernel threads", () => {
     equal(tasks.length, 0);
   });
 
+  it("press at their time from the boot on, or at once where that is over", () => {
+    const begun: number[] = [];
+    const processor = { add: <T>({ startAt }: TaskPlan<T>) => void begun.push(startAt) };
+    const plan = { at: 5, everyPs: 1, times: 1, pages: 1 };
+    for (const now of [0, 14, 15, 20]) {
+      const thread = new PageThread({ machine: { now }, processor } as unknown as ThreadParts);
+      thread.press(plan, 10);
+    }
+    same(begun, [15, 15, 15, 20]);
+  });
+
   it("run again when they have failed, for what is left, and say so once", () => {
     const tasks: ((error: Error) => void)[] = [], failed: string[] = [];
     const own = {

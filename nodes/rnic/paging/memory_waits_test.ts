@@ -3,6 +3,7 @@ import { it } from "@std/testing/bdd";
 import type { Device } from "../state/device.ts";
 import {
   createPaging,
+  type Delivery,
   MEMORY_WAITERS,
   type MemoryWait,
   type MemoryWaiter,
@@ -10,7 +11,14 @@ import {
 import type { QueuePair } from "../state/queue_pair.ts";
 import type { PageRights, TranslationTable } from "../state/translation_table.ts";
 import { rnicPlan } from "../testing/rig_parts_testing.ts";
-import { beginWait, isWaiting, resumeMapped, resumeWait, takeAdmission } from "./memory_waits.ts";
+import {
+  beginWait,
+  isWaiting,
+  resumeMapped,
+  resumeWait,
+  takeAdmission,
+  takeDeliveries,
+} from "./memory_waits.ts";
 
 const KIND = "request";
 
@@ -69,6 +77,23 @@ it("the wait of an access for pages is a stall, except that of what is sent, or 
       same(device.paging.counters.pageStallPs, isStall ? 5 : 0, `${kind}, ${pages.length} pages`);
     }
   }
+});
+
+it("deliveries are taken once, by the life that they wait in", () => {
+  const { device, qp, reset } = card();
+  const { deliveries } = device.paging;
+  const deliver = { qp, kind: "deliver", pages: [] } as const;
+  const delivery = {} as Delivery;
+  deliveries.set(qp.slot, [delivery]);
+  beginWait(device, deliver);
+  same(takeDeliveries(device, qp), [delivery]);
+  same([deliveries.size, device.paging.waits.size], [0, 0]);
+  beginWait(device, deliver);
+  same(takeDeliveries(device, qp), []);
+  deliveries.set(qp.slot, [delivery]);
+  beginWait(device, deliver);
+  reset();
+  same(takeDeliveries(device, qp), []);
 });
 
 it("what waits for pages goes on when all are there with the rights that it needs, or their region is gone", () => {
