@@ -74,6 +74,16 @@ describe("groupElements", () => {
     ok(group!.entries.every(({ kinds }) => kinds === prefetch));
   });
 
+  it("H-03: the objects of an untagged message are those of its own entry", () => {
+    const send = (sequence: number, objects: bigint[] = []) =>
+      element(4, { operation: "send", sequence, objects });
+    const [group] = groupElements([send(0), send(1, [7n]), send(2, [8n])], receive);
+    const entries = group!.entries.map((
+      { messages, sequence, objects },
+    ) => [messages, sequence, objects]);
+    same(entries, [[1, 0, []], [1, 1, [7n]], [1, 2, [8n]]]);
+  });
+
   it("H-23: a WRITE of any byte of the word of an atomic behind it is told, and no other one", () => {
     const word = { rkey: 9, va: 64n, length: 8 };
     const isTold = (write: Partial<WorkElement>, sourceQpn = 4) => {

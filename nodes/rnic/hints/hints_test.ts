@@ -743,6 +743,29 @@ describe("a responder that gets hints", () => {
     equal(counter(p, "b", "naksOut"), counter(p, "b", "pageFaultDrops"));
   });
 
+  it("H-22: who has not asked is told no reasons, though it hears what was needless for long", () => {
+    const p = cold({ pinned: true, entries: 32, a: { kinds: 0 } });
+    p.rig.run();
+    const none = { messages: 1, sequence: 0, va: BigInt(p.to.va), rkey: p.to.key, objects: [] };
+    const entry = { ...none, operation: "write", length: 8, kinds: HINT_KINDS.warmUp } as const;
+    const entries = [entry, { ...entry, kinds: HINT_KINDS.atomic }];
+    const message: HintMessage = {
+      ...{ type: "announce", kinds: entry.kinds, reason: "none", sequence: 1, answer: false },
+      groups: [{ sourceQpn: p.a.qpn, destQpn: p.b.qpn, entries }],
+    };
+    const own = packets(p, "a").findLast(({ hintEth }) => hintEth !== undefined)!;
+    const { hintEth, payload } = hintParts(message);
+    const before = messages(p, "b").length;
+    for (let i = 0; i < 8; i++) {
+      inject(p, "b", changed(own, { hintEth, payload, bth: { padCount: -payload.length & 3 } }));
+      p.rig.run();
+    }
+    same(messages(p, "b").slice(before).map(({ type, reason }) => [type, reason]), [
+      ["prepared", "none"],
+    ]);
+    equal(counter(p, "b", "hintsNotWanted"), 8);
+  });
+
   it("H-22: an answer names the groups as the hint has, whatever numbers these were", () => {
     const p = cold();
     p.rig.run();
@@ -918,6 +941,16 @@ describe("a responder that gets hints", () => {
       ["error", left],
       "nor of a queue pair that sends nothing",
     );
+  });
+
+  it("H-06: a wait is told in ns, and never as a shorter one", () => {
+    const p = cold({ b: { waitsPs: { prefetch: 1500, warmUp: 2000 } } });
+    p.rig.run();
+    const told = messages(p, "b").findLast(({ type }) => type === "wanted")!;
+    const waits = told.groups.flatMap(({ entries }) =>
+      entries.map((each) => [each.kinds, each.length])
+    );
+    same(waits, [[HINT_KINDS.prefetch, 2]]);
   });
 
   it("H-09: a peer that has said nothing is not told of changes", () => {
