@@ -29,10 +29,41 @@ interface Version {
   readonly bytes: Uint8Array | undefined;
 }
 
+/** The content of a cache's lines from an instant on, by their offset in SCM. */
+class CacheHistory {
+  readonly versions = new Map<number, Version[]>();
+  readonly #now = new Set<number>();
+
+  set(at: Time, kept: readonly HeldBytes[]): void {
+    const gone = new Set(this.#now);
+    for (const { address, data } of kept) {
+      const offset = address - SCM_BASE;
+      gone.delete(offset);
+      this.#now.add(offset);
+      let versions = this.versions.get(offset);
+      if (versions === undefined) this.versions.set(offset, versions = []);
+      const last = versions.at(-1)?.bytes;
+      if (last === undefined || !isSame(last, data)) versions.push({ at, bytes: data });
+    }
+    for (const offset of gone) {
+      this.#now.delete(offset);
+      this.versions.get(offset)!.push({ at, bytes: undefined });
+    }
+  }
+
+  before(at: Time): HeldWrite[] {
+    return [...this.versions].flatMap(([offset, versions]) => {
+      const later = firstPlace(versions.length, (i) => versions[i]!.at >= at);
+      const bytes = versions[later - 1]?.bytes;
+      return bytes === undefined ? [] : [{ offset, bytes }];
+    });
+  }
+}
+
 export class HeldHistory implements HeldLog {
   readonly #journal: Noted[] = [];
-  readonly #cached = new Map<number, Version[]>();
-  readonly #now = new Set<number>();
+  readonly #cached = new CacheHistory();
+  readonly #remote = new Map<string, CacheHistory>();
   readonly #given = new Map<number, Noted[]>();
 
   written(at: Time, entry: JournalWrite): void {
@@ -46,28 +77,22 @@ export class HeldHistory implements HeldLog {
   }
 
   cached(at: Time, kept: readonly HeldBytes[]): void {
-    const gone = new Set(this.#now);
-    for (const { address, data } of kept) {
-      const offset = address - SCM_BASE;
-      gone.delete(offset);
-      this.#now.add(offset);
-      let versions = this.#cached.get(offset);
-      if (versions === undefined) this.#cached.set(offset, versions = []);
-      const last = versions.at(-1)?.bytes;
-      if (last === undefined || !isSame(last, data)) versions.push({ at, bytes: data });
-    }
-    for (const offset of gone) {
-      this.#now.delete(offset);
-      this.#cached.get(offset)!.push({ at, bytes: undefined });
-    }
+    this.#cached.set(at, kept);
   }
 
   cachedAt(at: Time): HeldWrite[] {
-    return [...this.#cached].flatMap(([offset, versions]) => {
-      const later = firstPlace(versions.length, (i) => versions[i]!.at >= at);
-      const bytes = versions[later - 1]?.bytes;
-      return bytes === undefined ? [] : [{ offset, bytes }];
-    });
+    return this.#cached.before(at);
+  }
+
+  cachedOf(home: string, at: Time, lines: readonly HeldBytes[]): void {
+    let cache = this.#remote.get(home);
+    if (cache === undefined) this.#remote.set(home, cache = new CacheHistory());
+    cache.set(at, lines);
+  }
+
+  /** Dirty lines of that home's SCM in the remote cache. */
+  cachedOfAt(home: string, at: Time): HeldWrite[] {
+    return this.#remote.get(home)?.before(at) ?? [];
   }
 
   /**
@@ -81,7 +106,7 @@ export class HeldHistory implements HeldLog {
       noted.at <= at && has(writeOf(noted).bytes)
     );
     let since = sent?.at;
-    const versions = (this.#cached.get(line) ?? []).filter((version) => version.at <= at);
+    const versions = (this.#cached.versions.get(line) ?? []).filter((version) => version.at <= at);
     while (versions.length > 0 && versions.at(-1)!.bytes === undefined) versions.pop();
     for (const { at: cachedAt, bytes: content } of versions.reverse()) {
       if (content === undefined || !has(content)) break;
@@ -110,7 +135,7 @@ export class HeldHistory implements HeldLog {
       yield arrivesAt + 1;
       if (waits) yield edgeOf(arrivesAt, noticePs);
     }
-    for (const versions of this.#cached.values()) {
+    for (const versions of this.#cached.versions.values()) {
       for (const { at } of versions) yield edgeOf(at, noticePs);
     }
   }

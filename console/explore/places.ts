@@ -11,6 +11,8 @@ import { victimOf } from "./post_crash_run.ts";
 import type { BytePlace, PlacedBytes } from "./types.ts";
 import type { WritesRecord } from "../../fabric/audit.ts";
 
+type CachedLine = HeldWrite & { readonly rnic: string };
+
 interface Scene {
   readonly host: string;
   readonly at: Time;
@@ -20,8 +22,11 @@ interface Scene {
    * Lines of shared regions: dirty in a card's local cache when it detects the failure, and given
    * back.
    */
-  readonly cached: readonly (HeldWrite & { readonly rnic: string })[];
+  readonly cached: readonly CachedLine[];
   readonly lines: readonly RnicWrite[];
+  /** Lines that cards of other hosts have dirty then, and, where none is lost sooner, soon after. */
+  readonly remote: readonly CachedLine[];
+  readonly remoteSoon: readonly CachedLine[];
   readonly left: Readable;
 }
 
@@ -57,13 +62,14 @@ export function placesOf(
 }
 
 function writesOfCard({ host, at: cutAt, ...card }: Scene): AnnouncedWrite[] {
-  const { busWrites, cached, lines } = card;
+  const { busWrites, cached, lines, remote, remoteSoon } = card;
   const isNear = ([, { at, arrivesAt }]: [number, RnicWrite]) =>
     arrivesAt >= cutAt - NEAR_PS && at <= cutAt + NEAR_PS;
   const written = [...busWrites.entries()].filter(isNear).slice(-CARD_WRITES_MAX);
   // Writes that have not been sent by then are unknown.
   const given = lines.filter(({ at, arrivesAt }) => at < cutAt && arrivesAt >= cutAt);
-  const dirty = [...cached, ...given].slice(0, CARD_WRITES_MAX);
+  const elsewhere = remote.length > 0 ? remote : remoteSoon;
+  const dirty = [...cached, ...given, ...elsewhere].slice(0, CARD_WRITES_MAX);
   const all = [...written, ...dirty.map((each, i) => [busWrites.length + i, each] as const)];
   return all.map(([id, { rnic, offset: at, bytes }]) => {
     return { node: rnic, by: rnic, note: { kind: "writes", id, on: host, at, bytes } };
@@ -86,7 +92,13 @@ function sceneOf(
     const kept = history?.cachedAt(known).filter(({ bytes }) => bytes.length === LINE_BYTES) ?? [];
     return kept.map((write) => ({ rnic, ...write }));
   });
-  return { host, at, cursor, busWrites, cached, lines, left: leftOf(run, host)! };
+  const remoteAt = (time: Time): CachedLine[] =>
+    [...recording.held].flatMap(([rnic, lives]) => {
+      const history = lives[lifeAt(recording, rnic, at)];
+      return history?.cachedOfAt(host, time).map((line) => ({ rnic, ...line })) ?? [];
+    });
+  const remote = remoteAt(at), remoteSoon = remoteAt(at + NEAR_PS), left = leftOf(run, host)!;
+  return { host, at, cursor, busWrites, cached, lines, remote, remoteSoon, left };
 }
 
 function placed(scene: Scene, { node, by, note }: AnnouncedWrite): PlacedBytes[] {
@@ -106,7 +118,7 @@ function placed(scene: Scene, { node, by, note }: AnnouncedWrite): PlacedBytes[]
 }
 
 function placeOf(scene: Scene, offset: number, bytes: Uint8Array): BytePlace {
-  const { cursor, busWrites, cached: inCard, lines, at } = scene;
+  const { cursor, busWrites, cached: inCard, lines, remote, at } = scene;
   const has = (write: HeldWrite) => {
     const from = offset - write.offset;
     return from >= 0 && from + bytes.length <= write.bytes.length &&
@@ -121,7 +133,10 @@ function placeOf(scene: Scene, offset: number, bytes: Uint8Array): BytePlace {
   }
   const isSent = (write: RnicWrite) => write.at < at && has(write);
   const sent = busWrites.findLast(isSent) ?? lines.findLast(isSent);
-  if (sent === undefined) return inCard.some(has) ? "local cache" : "not there yet";
+  if (sent === undefined) {
+    if (inCard.some(has)) return "local cache";
+    return remote.some(has) ? "remote cache" : "not there yet";
+  }
   return sent.arrivesAt < at ? "iio" : "bus";
 }
 

@@ -162,6 +162,7 @@ function indented(lines: readonly string[]): string {
 
 const PLACES: Readonly<Record<BytePlace, string>> = {
   "not there yet": "not at the host yet: network or RNIC",
+  "remote cache": "in the cache of another host's card",
   "local cache": "in the local cache of the card",
   bus: "on the bus",
   iio: "in the I/O controller's buffer",

@@ -169,9 +169,10 @@ export interface Counterexample {
   readonly operation: LadderDocument | null;
 }
 
-/** As `persistence_domain.ts` names them; `local cache`: of home's card. */
+/** As `persistence_domain.ts` names them; `local cache`: of home's card, `remote cache`: of another host's. */
 const BYTE_PLACES = [
   "not there yet",
+  "remote cache",
   "local cache",
   "bus",
   "iio",

@@ -6,20 +6,24 @@ import type { HeldThing } from "../../fabric/node.ts";
 import type { HostRegions } from "./coherence/shared_regions.ts";
 import type { HostCard } from "./host_card.ts";
 import type { MemorySystem } from "./memory/memory_system.ts";
+import type { Pager } from "./paging/pager.ts";
 
 /** The name of held things, in the plural, and their number. */
 type Count = readonly [what: string, count: number];
 
 export function heldAtRest(
-  { cards, memory, regions }: {
+  { cards, memory, paging, regions }: {
     readonly cards: readonly HostCard[];
     readonly memory: MemorySystem;
+    readonly paging: Pager;
     readonly regions: HostRegions | undefined;
   },
 ): HeldThing[] {
   const counts: Count[] = [
     ["stores past the cache that wait for a memory controller", memory.streams.size],
     ["posted writes that survive and are not in memory", memory.durable.posted],
+    ["jobs of the kernel's thread for pages", paging.held.jobs],
+    ["pages whose mapping is not that of the card's rights", paging.held.misfiled],
     ...regions === undefined ? [] : ofRegions(regions),
   ];
   for (const card of cards) counts.push(...ofCard(card));

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
-import { SCM_BASE } from "./memory/address_map.ts";
+import { DRAM_PAGE_BYTES, SCM_BASE } from "./memory/address_map.ts";
 import { HostRig, pattern } from "./testing/host_testing.ts";
 import type { Host } from "./host.ts";
 
@@ -35,6 +35,24 @@ describe("heldAtRest", () => {
     memory.streams.set({}, { offset: SCM_BASE, data: pattern(8) });
     assert.deepEqual(rig.node.heldAtRest!(), [
       { kind: "leaked", text: "1 stores past the cache that wait for a memory controller" },
+    ]);
+  });
+
+  it("has jobs of the thread for pages, and pages of which the card has other rights than its IOMMU", () => {
+    const rig = new HostRig();
+    rig.run(START);
+    const { paging, map } = rig.node as Host;
+    const buffer = map.allocate(2 * DRAM_PAGE_BYTES);
+    paging.demand(7, buffer, { ...buffer, writable: true });
+    const region = paging.regionOf(0, 7)!;
+    paging.map(region, 0, { rights: 2, frame: 0 });
+    assert.deepEqual(rig.node.heldAtRest!(), []);
+    paging.unmapped(region, 0);
+    region.rights[1] = 1;
+    paging.putBack({ kind: "range", parts: [], rights: 1, fault: true });
+    assert.deepEqual(rig.node.heldAtRest!(), [
+      { kind: "leaked", text: "1 jobs of the kernel's thread for pages" },
+      { kind: "leaked", text: "2 pages whose mapping is not that of the card's rights" },
     ]);
   });
 });

@@ -6,17 +6,18 @@ import { deepEqual as same, equal, ok } from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { explore } from "../../console/explore/explore.ts";
 import { EXPLORE_DEFAULTS, type Verdict } from "../../console/explore/types.ts";
+import { PS_PER_US } from "../../fabric/base/time.ts";
 import type { OwnProgram } from "../../nodes/host/own_programs.ts";
 import { rackOf } from "./explored_rack.ts";
 
 const AT = 2 ** 20, STORED = 7;
 
-const SCENARIO = (domain: string, directory: string) => `
+const SCENARIO = (domain: string, directory: string, placement = "local") => `
 name: dirty
 seed: 1
 defaults: { services: none, attach: coherent, scm: { size: 2MiB } }
 hosts: { a: { domain: ${domain} }, b: {} }
-shared: [ { name: s, home: a, far: [b], memory: scm, at: 1MiB, bytes: 128, placement: local, lease: 20us, directory: ${directory} } ]
+shared: [ { name: s, home: a, far: [b], memory: scm, at: 1MiB, bytes: 128, placement: ${placement}, lease: 20us, directory: ${directory} } ]
 programs: [ { on: all, program: ./dirty.ts } ]
 until: 300us
 `;
@@ -42,9 +43,11 @@ const protocolOf = (demands: number): OwnProgram => ({
 
 async function explored(
   domain: string,
-  { directory = "card", demands = STORED } = {},
+  { directory = "card", demands = STORED, placement = "local" } = {},
 ): Promise<Verdict> {
-  const rack = rackOf(SCENARIO(domain, directory), { "./dirty.ts": protocolOf(demands) });
+  const rack = rackOf(SCENARIO(domain, directory, placement), {
+    "./dirty.ts": protocolOf(demands),
+  });
   return await explore(rack, { ...EXPLORE_DEFAULTS, cut: { host: "a" } });
 }
 
@@ -63,6 +66,52 @@ describe("rack explore of a line that the local cache of home's card has dirty",
     equal(found, "the stored line has 0");
     const [line] = places.filter(({ place }) => place === "local cache");
     same([line?.host, line?.from, line?.to, line?.survived], ["a", AT, AT + 64, false]);
+  });
+
+  it("decision 12: what another host's card has, or gets soon, is no part of home's wsp, and the counterexample says so", async () => {
+    const { counterexample } = await explored("wsp", { placement: "remote" });
+    const { places, found } = counterexample!;
+    equal(found, "the stored line has 0");
+    // The first instant is that before the store.
+    const lines = places.map(({ host, from, to, place, survived, node }) => [
+      ...[host, from, to, place, survived, node],
+    ]);
+    same(lines, [["a", AT, AT + 64, "not there yet", false, "b-rnic"]]);
+  });
+
+  it("decision 12: the counterexample names another host's card that has the lost line", async () => {
+    const { program } = protocolOf(STORED);
+    const rack = rackOf(SCENARIO("wsp", "card", "remote"), {
+      "./dirty.ts": {
+        *program(context) {
+          yield* program(context);
+          const { cpu } = context;
+          if (cpu.host !== "a") return;
+          // By then the far host has stored, and its card has the line.
+          yield* cpu.sleep(70 * PS_PER_US - cpu.now);
+          cpu.store(cpu.scm.address, Uint8Array.of(1));
+        },
+        // deno-lint-ignore require-yield -- it only reads
+        *recover({ cpu, host }) {
+          if (host !== "a") return undefined;
+          return [cpu.scm.address, cpu.scm.address + AT].map((at) => cpu.load(at, 1)[0]);
+        },
+        check({ hosts }) {
+          const [later, line] = hosts.a!.recovered as number[];
+          return later === 1 && line !== STORED ? `the line has ${line}` : undefined;
+        },
+      },
+    });
+    const options = { ...EXPLORE_DEFAULTS, cut: { host: "a" } };
+    const { counterexample } = await explore(rack, options);
+    const [line, ...others] = counterexample!.places.filter(({ from }) => from >= AT);
+    same([line, others.length], [
+      {
+        ...{ host: "a", from: AT, to: AT + 64, place: "remote cache", survived: false },
+        ...{ node: "b-rnic", by: "b-rnic", id: line!.id },
+      },
+      0,
+    ]);
   });
 
   it("decision 12: a counterexample under wsp says that the line's bytes survived there", async () => {

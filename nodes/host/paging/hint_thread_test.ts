@@ -8,7 +8,7 @@ import type { RnicReply } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { HostTiming } from "../../../fabric/rack/plan/plan.ts";
 import type { Steps } from "../cpu/program.ts";
 import type { Processor } from "../cpu/processor.ts";
-import { HintThread, hostWorkPs } from "./hint_thread.ts";
+import { HintThread, type HintThreadParts, hostWorkPs } from "./hint_thread.ts";
 import { PageThread, type ThreadParts } from "./page_thread.ts";
 import type { Pager } from "./pager.ts";
 
@@ -124,6 +124,37 @@ describe("kernel threads", () => {
     tasks.shift()!();
     equal(tasks.length, 0);
   });
+
+  it("press at their time from the boot on, or at once where that is over", () => {
+    const begun: number[] = [];
+    const processor = { add: <T>({ startAt }: TaskPlan<T>) => void begun.push(startAt) };
+    const plan = { at: 5, everyPs: 1, times: 1, pages: 1 };
+    for (const now of [0, 14, 15, 20]) {
+      const thread = new PageThread({ machine: { now }, processor } as unknown as ThreadParts);
+      thread.press(plan, 10);
+    }
+    same(begun, [15, 15, 15, 20]);
+  });
+
+  it("run again when they have failed, for what is left, and say so once", () => {
+    const tasks: ((error: Error) => void)[] = [], failed: string[] = [];
+    const own = {
+      add: <T>({ onFailure }: TaskPlan<T>) => void tasks.push((error) => onFailure?.(error)),
+    };
+    const parts = {
+      ...{ work: undefined, processor: own, cpu: () => ({}) },
+      onFailure: (name: string, error: Error) => void failed.push(`${name}: ${error.message}`),
+    };
+    const machine = { now: 0, timing: { interruptPs: 1 }, paging: { hasWork: true } };
+    const hints = new HintThread(
+      { ...parts, name: "hints", machine } as unknown as HintThreadParts,
+    );
+    hints.take({ type: "HINT_WORK", job: "prepare", elements: 1, id: 1 });
+    const paging = new PageThread({ ...parts, machine } as unknown as ThreadParts);
+    paging.serve();
+    for (const task of tasks.splice(0)) task(new Error("a trap"));
+    same([tasks.length, failed], [2, ["hints: a trap", "paging: a trap"]]);
+  });
 });
 
 describe("Ats", () => {
@@ -166,6 +197,16 @@ describe("Ats", () => {
       ["translated", 2, [], false],
       ["translated", 3, [16384], false],
     ]);
+    // What hints alone want comes last, a message of each requester in turn.
+    const inOrder = new Ats({ work: {}, pager, card: 0, send: () => {} });
+    faults.length = 0;
+    for (const [first, hintsOf] of [[0], [1, 7], [2, 7], [3, 8], [4], [5]]) {
+      const asks = message("page-request", first!, 1);
+      inOrder.take(hintsOf === undefined ? asks : { ...asks, hintsOf }, 0);
+    }
+    equal(inOrder.held, 6);
+    while (inOrder.held > 0) inOrder.run(inOrder.nextAt);
+    same(faults.splice(0), [0, 4, 5, 1, 3, 2]);
     // Of a card that has failed nothing is answered: neither what is being walked nor what waits behind it.
     ats.take(message("translate", 0, 1), 0);
     ats.take(message("page-request", 8, 1), 0);
@@ -174,6 +215,6 @@ describe("Ats", () => {
     equal(ats.nextAt, Infinity);
     ats.take(message("page-request", 10, 1), 1_000 * NS);
     while (ats.nextAt < Infinity) ats.run(ats.nextAt);
-    same([faults, sent.length], [[7, 10], 3]);
+    same([faults, sent.length], [[10], 3]);
   });
 });

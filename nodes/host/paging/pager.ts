@@ -189,6 +189,20 @@ export class Pager implements DemandPaging {
     return this.#jobs.length > 0 || !this.#hinted.isEmpty;
   }
 
+  /** Jobs that were not begun, and pages of which the card's rights, or their region, say other than their mapping. */
+  get held(): { readonly jobs: number; readonly misfiled: number } {
+    let misfiled = 0, mapped = 0;
+    for (const region of this.regions.values()) {
+      for (const [page, rights] of region.rights.entries()) {
+        const isMapped = this.mapped.has(nameOf(region, page));
+        if (isMapped) mapped++;
+        if (isMapped !== rights > 0) misfiled++;
+      }
+    }
+    const ofGone = this.mapped.size - mapped;
+    return { jobs: this.#jobs.length + this.#hinted.length, misfiled: misfiled + ofGone };
+  }
+
   submit(job: PageJob): void {
     const hintsOf = job.kind === "fault" ? job.event.hintsOf : undefined;
     if (hintsOf === undefined) this.#jobs.push(job);

@@ -3,7 +3,9 @@ import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { rngFor } from "../../../fabric/base/rng.ts";
 import { PS_PER_US } from "../../../fabric/base/time.ts";
+import { type HintWork, workPs } from "../../../fabric/rack/plan/hint_work.ts";
 import type { RnicCommand, RnicReply } from "../../../fabric/wire/host_bus/rnic_command.ts";
+import type { Account } from "../cpu/processor.ts";
 import type { Steps } from "../cpu/program.ts";
 import { AddressMap, type Buffer, DRAM_PAGE_BYTES } from "../memory/address_map.ts";
 import { Iommu } from "../memory/iommu.ts";
@@ -11,10 +13,15 @@ import { MemorySystem } from "../memory/memory_system.ts";
 import { PageTable } from "../memory/page_table.ts";
 import { rigPlan } from "../testing/host_testing.ts";
 import { Pager } from "./pager.ts";
+import { PageThread, type ThreadParts } from "./page_thread.ts";
 import { type PageServer, pressMemory, servePages } from "./serve_pages.ts";
 
 const KEY = 0x100;
 const PAGE = DRAM_PAGE_BYTES;
+
+interface TaskPlan {
+  readonly start: (account: Account) => Steps<void>;
+}
 
 /** Here no core waits. */
 function* nothing(): Steps<void> {}
@@ -103,6 +110,21 @@ class Machine {
     });
     for (let step = steps.next(); !step.done; step = steps.next()) {
       assert.fail("a wait of another kind");
+    }
+    this.#checkBooks();
+  }
+
+  /** A device reaches the frames that its card has been given, and those that are pinned, and no others. */
+  #checkBooks(): void {
+    const { pager, iommu } = this;
+    assert.deepEqual(pager.held, { jobs: 0, misfiled: 0 });
+    const given = [...pager.mapped.values()].map(({ frame }) => frame);
+    const pinned = [...pager.pinned.values()].flatMap(({ frames }) => frames);
+    const reachable = new Set([...given, ...pinned]);
+    for (let page = 0; page < this.buffer.length / PAGE; page++) {
+      if (!this.isThere(page)) continue;
+      const frame = this.frame(page);
+      assert.equal(iommu.translate(frame, 8) !== undefined, reachable.has(frame), `page ${page}`);
     }
   }
 
@@ -460,17 +482,48 @@ describe("servePages", () => {
     assert.deepEqual(spans(machine.commands), ["map 0+1", "map 1+2", "map 3+1"]);
   });
 
+  it("leaves a page as the card has it, where the card refuses to have it written", () => {
+    const machine = new Machine();
+    const { pager } = machine;
+    pager.forget(KEY);
+    machine.register();
+    const places = [{ key: KEY, offset: 0, length: 3 * PAGE }];
+    pager.prefetch(places, { write: false, fault: true });
+    machine.run();
+    machine.refused.add(machine.frame(1));
+    machine.fault({ first: 0, count: 4 });
+    assert.deepEqual([...pager.regions.get(KEY)!.rights], [2, 1, 2, 2]);
+  });
+
+  it("has a device reach no frame of what was registered anew, or deregistered, under a key", () => {
+    const machine = new Machine();
+    const { pager } = machine;
+    pager.forget(KEY);
+    const pin = (page: number) =>
+      pager.pin(KEY, { address: machine.at(page), length: PAGE }, [machine.frame(page)]);
+    for (const page of [0, 1, 1]) {
+      pin(page);
+      machine.run();
+    }
+    pager.forget(KEY);
+    machine.run();
+    assert.deepEqual([pager.pinned.size, machine.iommu.translate(machine.frame(1), 8)], [
+      0,
+      undefined,
+    ]);
+  });
+
   it("keeps what the card asks of a region whose registration the program has not seen yet", () => {
     const machine = new Machine();
     const key = KEY + 4;
     const event = { key, first: 0, count: 1, ahead: 0, write: true } as const;
-    machine.pager.fault({ type: "PAGE_FAULT", ...event });
+    for (const first of [0, 2]) machine.pager.fault({ type: "PAGE_FAULT", ...event, first });
     machine.run();
     assert.deepEqual(machine.commands, []);
-    const { address } = machine.buffer;
-    machine.pager.demand(key, machine.buffer, { address, length: PAGE, writable: true });
+    const { address, length } = machine.buffer;
+    machine.pager.demand(key, machine.buffer, { address, length, writable: true });
     machine.run();
-    assert.deepEqual(spans(machine.commands), ["map 0+1"], "the card asks once");
+    assert.deepEqual(spans(machine.commands), ["map 0+1", "map 2+1"], "the card asks once");
   });
 
   it("keeps nothing of that for the next life of a card that has failed, whose key it may be, too", () => {
@@ -537,6 +590,36 @@ describe("servePages", () => {
       return machine.now - began;
     };
     assert.equal(took({ workPs: { page: 1000, command: 70 } }) - took({}), 2 * 1000 + 70);
+  });
+
+  it("[0114], H-21: the kernel's thread charges each piece of the work where the plan has it", () => {
+    const took = (work?: HintWork) => {
+      const machine = new Machine();
+      for (const page of [0, 1, 2]) machine.take(page, false);
+      let task: TaskPlan | undefined;
+      const { map, memory, table: pages, pager: paging, timing } = machine;
+      const thread = new PageThread({
+        ...{
+          machine: { now: 0, timing, map, memory, pages, paging, iio: { isComing: () => false } },
+        },
+        processor: { add: (plan: TaskPlan) => void (task = plan), isWatched: () => false },
+        cpu: () => machine.cpu,
+        onFailure: () => {},
+        work,
+      } as unknown as ThreadParts);
+      paging.fault({ type: "PAGE_FAULT", key: KEY, first: 0, count: 3, ahead: 0, write: true });
+      thread.serve();
+      const began = machine.now;
+      assert.ok(task!.start({} as Account).next(undefined as never).done, "nothing is waited for");
+      return machine.now - began;
+    };
+    for (const piece of ["map", "iommu", "translate"] as const) {
+      const work: HintWork = { [piece]: "hypervisor" };
+      const cost = workPs(work, piece, 1);
+      assert.ok(cost > 0);
+      const times = piece === "translate" ? 1 : 3;
+      assert.equal(took(work) - took(), times * cost, piece);
+    }
   });
 
   it("[0114], H-21: by PRI the IOMMU is told, without a command, also of what the card has already", () => {

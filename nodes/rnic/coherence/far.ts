@@ -48,6 +48,7 @@ import {
   sendMessage,
 } from "./link.ts";
 import { auditLines } from "./audit.ts";
+import { logRemoteCache } from "./kept_lines.ts";
 import { firstLine, linesOf, regionAt, reportFenced, reportLost } from "./report.ts";
 import { spendConversion, spendLookUp } from "./timing.ts";
 import { showFar, showToHost } from "./trace.ts";
@@ -152,6 +153,7 @@ function act(
   if (far.asked.size > 0) tellLeft(device, coherence, far);
   const { counters } = coherence;
   counters.remoteLinesMost = Math.max(counters.remoteLinesMost, card.lines.size);
+  logRemoteCache(device, far);
 }
 
 /** A core's access (C-06, C-07). */

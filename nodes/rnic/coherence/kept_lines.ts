@@ -19,7 +19,7 @@ import {
   type SharedRegion,
 } from "../../../fabric/rack/plan/shared_region.ts";
 import { noteInJournal } from "../dma/journal.ts";
-import type { HomeEnd } from "./state/coherence_state.ts";
+import type { FarEnd, HomeEnd } from "./state/coherence_state.ts";
 import type { Device } from "../state/device.ts";
 import type { Journal } from "../state/dma_state.ts";
 import { firstLine, regionAt } from "./report.ts";
@@ -71,6 +71,21 @@ export function logLocalCache({ now, heldLog }: Device, home: HomeEnd): void {
   if (heldLog === undefined) return;
   const entries = [...entriesKept(home)].map(({ region, ...entry }) => entryOf(region, entry));
   heldLog.cached(now, [...dirtyLines(home), ...entries]);
+}
+
+/** Tells the card's observer which lines of a home's SCM are newer here than there. */
+export function logRemoteCache(
+  { now, heldLog }: Device,
+  { card: { lines }, regions }: FarEnd,
+): void {
+  if (heldLog === undefined || regions.length === 0) return;
+  const dirty = [...lines].flatMap(([line, { state, data }]) =>
+    (state === "M" || state === "MI") && regionAt(regions, line)?.memory === "scm" &&
+      data instanceof Uint8Array
+      ? [{ address: line * LINE_BYTES, data: data as Uint8Array<ArrayBuffer> }]
+      : []
+  );
+  heldLog.cachedOf(regions[0]!.home.host, now, dirty);
 }
 
 function dirtyLines(

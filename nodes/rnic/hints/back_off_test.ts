@@ -3,6 +3,11 @@ import { describe, it } from "@std/testing/bdd";
 import { HINT_PLAN, type HintPlan } from "../../../fabric/rack/plan/hint_plan.ts";
 import type { PageFaultRule, RnicPlan } from "../../../fabric/rack/plan/plan.ts";
 import { detachHint, type HintMessage, hintOf, hintParts } from "../../../fabric/wire/roce/hint.ts";
+import {
+  HINT_ENTRY_BYTES,
+  HINT_GROUP_BYTES,
+  HINT_KINDS,
+} from "../../../fabric/wire/roce/hint_eth.ts";
 import { DemandDriver } from "../testing/demand_testing.ts";
 import {
   changed,
@@ -22,11 +27,12 @@ import {
 import { Rig } from "../testing/rnic_testing.ts";
 import { connectUc } from "../testing/unreliable_testing.ts";
 
-import { createHints, type HintEnd } from "./state/hint_state.ts";
+import { createHints, type HintElement, type HintEnd } from "./state/hint_state.ts";
 import { hintingPeer, noteHint, noteMiss, SCOPES_MAX } from "./needless.ts";
+import type { Device } from "../state/device.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import type { TranslationTable } from "../state/translation_table.ts";
-import { missedFor } from "./back_off.ts";
+import { missedFor, needlessOf } from "./back_off.ts";
 
 const PAGE = 4096, PATH_MTU = 1024;
 /** Needless hints in a row after which they get rare. */
@@ -432,6 +438,52 @@ describe("hints that bring nothing (H-02, H-22)", () => {
     ok(probes > 3, `${probes} hints`);
     const left = counter(p, "a", "hintBatchesPassedOver") - probes;
     ok(left === 0 || left === 1, `${left} more batches without a hint than with one`);
+  });
+
+  it("H-22: what is named has room in a packet, however much there is to be named", () => {
+    for (const pathMtu of [256, 512, 1024, 2048, 4096]) {
+      const { hints, of, peer } = responder();
+      const own = { ...of, attributes: { ...of.attributes, pathMtu } } as QueuePair;
+      const device = { queuePairs: new Map([[own.qpn, own]]) } as unknown as Device;
+      const elements = Array.from({ length: 300 }, (_, i): HintElement => {
+        const region = 0x100 + i;
+        for (let k = 0; k < ROW; k++) {
+          noteHint(hints, peer, { scope: region, region, isNeeded: false });
+        }
+        const ends = { destQpn: own.qpn, sourceQpn: 18 };
+        const nothing = {
+          pages: [],
+          word: undefined,
+          receiver: undefined,
+          reason: "none" as const,
+        };
+        return { ends, entry: { ...ENTRY, rkey: region }, scope: region, ...nothing };
+      });
+      const bytes = (groups: HintMessage["groups"]) =>
+        groups.reduce(
+          (sum, { entries }) => sum + HINT_GROUP_BYTES + entries.length * HINT_ENTRY_BYTES,
+          0,
+        );
+      for (let k = 0; k < ROW; k++) {
+        const scope = -1 - own.qpn;
+        noteHint(hints, peer, { scope, region: undefined, isNeeded: false });
+      }
+      const untagged = { ...elements[0]!, scope: -1 - own.qpn };
+      const named = { by: own, requester: 9, elements: [...elements, untagged] };
+      const needless = bytes(needlessOf(device, hints, named));
+      ok(needless <= pathMtu && needless > pathMtu / 2, `${needless} B of ${pathMtu}`);
+      // A peer is told of misses one by one, or, where they have no room, that all is needed again.
+      const scopes = elements.map(({ scope }) => scope!);
+      const waits = HINT_GROUP_BYTES + Object.keys(HINT_KINDS).length * HINT_ENTRY_BYTES;
+      let most = 0;
+      for (let count = 1; count < 300; count++) {
+        const { reason, groups } = missedFor(hints, own, [-1 - own.qpn, ...scopes.slice(0, count)]);
+        ok(waits + bytes(groups) <= pathMtu, `${count} of ${pathMtu}`);
+        if (reason === "not-wanted") most = count;
+        equal(groups.length, reason === "none" ? 0 : 2);
+      }
+      ok(waits + most * HINT_ENTRY_BYTES > pathMtu / 2, `${most} are named`);
+    }
   });
 
   it("H-24: a peer has a say in queue pairs that are connected with it alone", () => {

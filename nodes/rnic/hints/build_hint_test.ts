@@ -1,5 +1,7 @@
 import { deepEqual as same, equal, ok } from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
+import fc from "fast-check";
+import { seeded } from "../../../fabric/base/property_testing.ts";
 import { encodeHint, type HintGroup } from "../../../fabric/wire/roce/hint.ts";
 import { HINT_ETH_BYTES, HINT_KINDS } from "../../../fabric/wire/roce/hint_eth.ts";
 import { DOCUMENT_HINT } from "../../../fabric/wire/roce/vendor_testing.ts";
@@ -72,6 +74,39 @@ describe("groupElements", () => {
     ok(group!.entries.every(({ kinds }) => kinds === prefetch));
   });
 
+  it("H-03: the objects of an untagged message are those of its own entry", () => {
+    const send = (sequence: number, objects: bigint[] = []) =>
+      element(4, { operation: "send", sequence, objects });
+    const [group] = groupElements([send(0), send(1, [7n]), send(2, [8n])], receive);
+    const entries = group!.entries.map((
+      { messages, sequence, objects },
+    ) => [messages, sequence, objects]);
+    same(entries, [[1, 0, []], [1, 1, [7n]], [1, 2, [8n]]]);
+  });
+
+  it("H-23: a WRITE of any byte of the word of an atomic behind it is told, and no other one", () => {
+    const word = { rkey: 9, va: 64n, length: 8 };
+    const isTold = (write: Partial<WorkElement>, sourceQpn = 4) => {
+      const add = element(4, { operation: "fetch-add", ...word });
+      const groups = groupElements([
+        element(sourceQpn, { operation: "write", rkey: 9, ...write }),
+        add,
+      ], atomic);
+      return groups.flatMap(({ entries }) => entries).some(({ operation }) =>
+        operation === "write"
+      );
+    };
+    for (const [from, to] of [[56, 65], [64, 65], [71, 72], [71, 90], [0, 90]] as const) {
+      ok(isTold({ va: BigInt(from), length: to - from }), `[${from}, ${to})`);
+    }
+    for (const [from, to] of [[56, 64], [72, 80], [0, 1]] as const) {
+      ok(!isTold({ va: BigInt(from), length: to - from }), `[${from}, ${to})`);
+    }
+    ok(!isTold({ ...word, rkey: 8 }), "another region");
+    ok(!isTold(word, 5), "another queue pair");
+    ok(!isTold({ ...word, destQpn: 7 }), "another peer");
+  });
+
   it("H-03: of untagged messages the count, in their place among the others", () => {
     const send = (sequence: number) => element(4, { operation: "send", sequence });
     const write = element(4, { operation: "write", sequence: 3, rkey: 1, length: 8 });
@@ -130,5 +165,44 @@ describe("splitGroups", () => {
     const groups = groupElements(TABLE_1, prefetch);
     same(splitGroups(groups, 256), [groups]);
     same(splitGroups([], 256), []);
+  });
+
+  it("[0082]: keeps each entry, in order, in messages that have room for it and counts of eight bits", () => {
+    const entry = fc.record({
+      rkey: fc.nat(99),
+      objects: fc.array(fc.constant<bigint>(1n), { maxLength: 4 }),
+    });
+    const group = fc.record({
+      sourceQpn: fc.nat(3),
+      destQpn: fc.nat(3),
+      entries: fc.oneof(
+        fc.array(entry, { minLength: 1, maxLength: 20 }),
+        // More than a count can tell.
+        fc.nat(400).map((count) =>
+          Array.from({ length: count + 1 }, (_, rkey) => ({ rkey, objects: [] as bigint[] }))
+        ),
+      ),
+    });
+    const rooms = fc.constantFrom(256, 1024, 4096, 65_536);
+    fc.assert(
+      fc.property(fc.array(group, { minLength: 1, maxLength: 5 }), rooms, (given, room) => {
+        const none = { kinds: 1, operation: "read", messages: 1, sequence: 0, va: 0n } as const;
+        const groups = given.map(({ entries, ...ends }): HintGroup => ({
+          ...ends,
+          entries: entries.map((each) => ({ ...none, length: 8, ...each })),
+        }));
+        const flat = (of: readonly HintGroup[]) =>
+          of.flatMap(({ entries, ...ends }) => entries.map((each) => ({ ...ends, ...each })));
+        const messages = splitGroups(groups, room);
+        same(flat(messages.flat()), flat(groups));
+        for (const message of messages) {
+          const about = { type: "announce", kinds: 1, reason: "none", sequence: 0 } as const;
+          const bytes = encodeHint({ ...about, answer: false, groups: message }).length;
+          ok(bytes - HINT_ETH_BYTES <= room && message.length > 0);
+          ok(message.every(({ entries }) => entries.length > 0 && entries.length <= 255));
+        }
+      }),
+      seeded({ numRuns: 60 }),
+    );
   });
 });

@@ -113,6 +113,26 @@ const KINDS: Readonly<Record<HintEncoding, { readonly name: string; readonly byt
   flagged: { name: "RC RDMA WRITE ONLY", bytes: (58 + 16) * WRITES },
 };
 
+describe("H-07: hints in packets", () => {
+  for (const encoding of ["header", "payload"] as const) {
+    it(`H-07: have what room the payload leaves of the path MTU, and no byte more: ${encoding}`, () => {
+      const counts = new Set<number>();
+      // Room for one entry more or less, and for each number of bytes between.
+      for (let length = MTU - 320; length <= MTU - 240; length += 4) {
+        const p = hinted({ encoding, batch: 16, depth: 64 });
+        for (let i = 0; i < 30; i++) post(p, "write", { at: i * 1024, length });
+        go(p);
+        ok(statuses(p).every((status) => status === "SUCCESS"));
+        for (const packet of packets(p, "a")) {
+          const hint = detachHint(packet)?.message;
+          if (hint !== undefined) counts.add(hint.groups[0]!.entries.length);
+        }
+      }
+      ok(counts.size > 2, `entries: ${[...counts]}`);
+    });
+  }
+});
+
 describe("H-07: four encodings", () => {
   for (const encoding of HINT_ENCODINGS) {
     it(`H-07: ${encoding}: the bytes that it says, pages are there, PSNs as without`, () => {

@@ -1,10 +1,11 @@
 /** Hints as a feature of the card: its steps and its report. */
 import { NEVER } from "../../../fabric/base/time.ts";
 import { HINT_KINDS } from "../../../fabric/wire/roce/hint_eth.ts";
-import type { CardExtension, CounterReader, HeldCounts } from "../state/card_extension.ts";
+import type { CardExtension, CounterReader } from "../state/card_extension.ts";
 import type { Device } from "../state/device.ts";
 import { tellChange, tellMissed } from "./agree.ts";
 import { answerPrepared } from "./answer_hint.ts";
+import { heldByHints } from "./at_rest.ts";
 import { redeemContext, redeemLine, redeemPage } from "./charges.ts";
 import { sendOwnHint, takeHostWork } from "./commands.ts";
 import { serveWork } from "./do_work.ts";
@@ -39,7 +40,7 @@ export const HINTS = {
     return hints === undefined ? NEVER : Math.min(holdsWakeAt(device, hints), workWakeAt(hints));
   },
   statistics,
-  held,
+  held: heldByHints,
 } as const satisfies CardExtension;
 
 function step(device: Device): void {
@@ -66,23 +67,5 @@ function statistics({ hints }: Device, reader: CounterReader): Record<string, nu
     ...hints.work?.counters,
     // For reports alone: programs read the counters that they always did.
     ...(reader === "report" && leadStatistics(hints.leads)),
-  };
-}
-
-function held({ hints }: Device): HeldCounts {
-  if (hints === undefined) return { leaked: [] };
-  const { work, line, preparing, holds, receiving } = hints;
-  return {
-    leaked: [
-      ["hints that have not left", line.jobs.length],
-      ["jobs for hints", work?.due.length ?? 0],
-      ["hints that are not answered", preparing.length],
-      ["holds behind hints", holds.values().reduce((sum, each) => sum + each.length, 0)],
-      [
-        "queue pairs whose receives are wanted",
-        receiving.values().filter(({ wanted }) => wanted > 0).toArray().length,
-      ],
-    ],
-    asked: [["jobs for hints at the host", work?.atHost.size ?? 0]],
   };
 }

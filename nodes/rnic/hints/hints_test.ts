@@ -8,8 +8,22 @@ import type { PcieMessage } from "../../../fabric/wire/host_bus/pcie.ts";
 import type { ObjectPart } from "../../../fabric/wire/host_bus/wqe.ts";
 import { ACCESS } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { PageFaultRule } from "../../../fabric/rack/plan/plan.ts";
-import { type HintMessage, hintOf, hintParts } from "../../../fabric/wire/roce/hint.ts";
-import { HINT_KINDS, HINT_REASONS, type HintReason } from "../../../fabric/wire/roce/hint_eth.ts";
+import {
+  encodeHint,
+  type HintEntry,
+  type HintMessage,
+  hintOf,
+  hintParts,
+} from "../../../fabric/wire/roce/hint.ts";
+import {
+  HINT_ENTRY_BYTES,
+  HINT_ETH_BYTES,
+  HINT_GROUP_BYTES,
+  HINT_KINDS,
+  HINT_OBJECT_BYTES,
+  HINT_REASONS,
+  type HintReason,
+} from "../../../fabric/wire/roce/hint_eth.ts";
 import { OPCODE, opcodeRow } from "../../../fabric/wire/roce/opcode.ts";
 import type { DemandDriver } from "../testing/demand_testing.ts";
 import {
@@ -729,6 +743,50 @@ describe("a responder that gets hints", () => {
     equal(counter(p, "b", "naksOut"), counter(p, "b", "pageFaultDrops"));
   });
 
+  it("H-22: who has not asked is told no reasons, though it hears what was needless for long", () => {
+    const p = cold({ pinned: true, entries: 32, a: { kinds: 0 } });
+    p.rig.run();
+    const none = { messages: 1, sequence: 0, va: BigInt(p.to.va), rkey: p.to.key, objects: [] };
+    const entry = { ...none, operation: "write", length: 8, kinds: HINT_KINDS.warmUp } as const;
+    const entries = [entry, { ...entry, kinds: HINT_KINDS.atomic }];
+    const message: HintMessage = {
+      ...{ type: "announce", kinds: entry.kinds, reason: "none", sequence: 1, answer: false },
+      groups: [{ sourceQpn: p.a.qpn, destQpn: p.b.qpn, entries }],
+    };
+    const own = packets(p, "a").findLast(({ hintEth }) => hintEth !== undefined)!;
+    const { hintEth, payload } = hintParts(message);
+    const before = messages(p, "b").length;
+    for (let i = 0; i < 8; i++) {
+      inject(p, "b", changed(own, { hintEth, payload, bth: { padCount: -payload.length & 3 } }));
+      p.rig.run();
+    }
+    same(messages(p, "b").slice(before).map(({ type, reason }) => [type, reason]), [
+      ["prepared", "none"],
+    ]);
+    equal(counter(p, "b", "hintsNotWanted"), 8);
+  });
+
+  it("H-22: an answer names the groups as the hint has, whatever numbers these were", () => {
+    const p = cold();
+    p.rig.run();
+    const none = { kinds: HINT_KINDS.prefetch, messages: 1, va: 0n, rkey: 0, objects: [] } as const;
+    const ends = [[p.a.qpn, p.b.qpn], [p.a.qpn + 1, p.b.qpn], [p.a.qpn, p.b.qpn + 1]] as const;
+    const message: HintMessage = {
+      ...{ type: "announce", kinds: none.kinds, reason: "none", sequence: 1, answer: true },
+      groups: ends.map(([sourceQpn, destQpn], i) => {
+        const entry = { ...none, operation: "write", sequence: i, length: 8 } as const;
+        return { sourceQpn, destQpn, entries: [entry] };
+      }),
+    };
+    const own = packets(p, "a").findLast(({ hintEth }) => hintEth !== undefined)!;
+    const { hintEth, payload } = hintParts(message);
+    inject(p, "b", changed(own, { hintEth, payload, bth: { padCount: -payload.length & 3 } }));
+    p.rig.run();
+    const { reason, groups } = messages(p, "b").at(-1)!;
+    equal(reason, "no-access");
+    same(groups.map(({ sourceQpn, destQpn }) => [sourceQpn, destQpn]), ends);
+  });
+
   it("H-22: the reason of each element, in messages of their own, the last of which ends the wait", () => {
     const p = cold({ a: { follow: "after-ack" }, b: { quota: 2 } });
     writes(p, 3);
@@ -809,6 +867,102 @@ describe("a responder that gets hints", () => {
       plain.driver.take(plain.to.key, 1, 1);
     }
     ok(counter(plain, "b", "pageFaultDrops") >= 3, `${counter(plain, "b", "pageFaultDrops")}`);
+  });
+
+  it("H-30: a page that was brought in counts as used, whatever operation its request has", () => {
+    for (const opcode of ["write", "read", "fetch-add", "compare-swap"] as const) {
+      const p = cold({ a: { follow: "delay", delayPs: 100 * US } });
+      p.rig.run();
+      const isAtomic = opcode !== "write" && opcode !== "read";
+      post(p, opcode, { length: 8, ...isAtomic && { atomic: { swapAdd: 1n, compare: 0n } } });
+      go(p);
+      same(statuses(p), ["SUCCESS"], opcode);
+      const counted = ["hintPagesAsked", "hintPagesUseful"].map((name) => counter(p, "b", name));
+      same(counted, [1, 1], opcode);
+    }
+  });
+
+  it("H-30: and so does a line of translations", () => {
+    for (const opcode of ["write", "read", "fetch-add", "compare-swap"] as const) {
+      const p = cold({ pinned: true, entries: 32, a: { kinds: 0 } });
+      // Their lines put that of the target out.
+      for (let i = 0; i < 4; i++) {
+        p.rig.register(p.rig.b, { length: PAIR_BYTES, va: 0x100_0000 * i });
+      }
+      p.rig.run();
+      announce(p, { va: BigInt(p.to.va), length: 8, kinds: HINT_KINDS.warmUp });
+      p.rig.run();
+      const isAtomic = opcode !== "write" && opcode !== "read";
+      post(p, opcode, { length: 8, ...isAtomic && { atomic: { swapAdd: 1n, compare: 0n } } });
+      go(p);
+      same(statuses(p), ["SUCCESS"], opcode);
+      const counted = ["hintLinesFetched", "hintLinesUseful"].map((name) => counter(p, "b", name));
+      same(counted, [1, 1], opcode);
+    }
+  });
+
+  it("H-22: where the quota ends within an element, the answer waits for what has been asked for", () => {
+    const p = cold({ b: { quota: 1 } });
+    p.rig.run();
+    announce(p, { va: BigInt(p.to.va), length: 2 * PAGE }, { answer: true });
+    p.rig.run(() => p.driver.faults > 0);
+    const reasons = () =>
+      messages(p, "b").flatMap(({ type, reason }) => type === "refused" ? [reason] : []);
+    same(reasons(), []);
+    p.rig.run();
+    same(reasons(), ["quota"]);
+  });
+
+  it("H-09: a program's hint is as long as a packet at most", () => {
+    const p = cold();
+    p.rig.run();
+    const fits = Math.floor((MTU - HINT_GROUP_BYTES) / HINT_ENTRY_BYTES);
+    const rest = (MTU - HINT_GROUP_BYTES) % HINT_ENTRY_BYTES / HINT_OBJECT_BYTES;
+    const send = (objects: number) => {
+      const none = { messages: 1, sequence: 0, rkey: 0, va: 0n, length: 0 };
+      const entries = Array.from({ length: fits }, (_, i): HintEntry => ({
+        ...{ ...none, operation: "read", kinds: HINT_KINDS.prefetch },
+        objects: Array.from({ length: i === 0 ? objects : 0 }, () => 1n),
+      }));
+      const message = encodeHint({
+        ...{ type: "announce", kinds: HINT_KINDS.prefetch, reason: "none", sequence: 1 },
+        ...{ answer: false, groups: [{ sourceQpn: p.a.qpn, destQpn: p.b.qpn, entries }] },
+      });
+      const { status } = p.rig.command(p.rig.a, { op: "send-hint", qpn: p.a.qpn, message });
+      p.rig.run();
+      return [message.length - HINT_ETH_BYTES, status, counter(p, "b", "hintsIn")];
+    };
+    same(send(rest), [MTU, "ok", 1]);
+    same(send(rest + 1), [MTU + HINT_OBJECT_BYTES, "error", 1]);
+    p.rig.modify(p.rig.a, p.a, { state: "err" });
+    const left = p.rig.frames.length;
+    same(
+      [send(0)[1], p.rig.frames.length],
+      ["error", left],
+      "nor of a queue pair that sends nothing",
+    );
+  });
+
+  it("H-06: a wait is told in ns, and never as a shorter one", () => {
+    const p = cold({ b: { waitsPs: { prefetch: 1500, warmUp: 2000 } } });
+    p.rig.run();
+    const told = messages(p, "b").findLast(({ type }) => type === "wanted")!;
+    const waits = told.groups.flatMap(({ entries }) =>
+      entries.map((each) => [each.kinds, each.length])
+    );
+    same(waits, [[HINT_KINDS.prefetch, 2]]);
+  });
+
+  it("H-09: a peer that has said nothing is not told of changes", () => {
+    const p = cold({ a: "none" });
+    p.rig.run();
+    const told = () => packets(p, "b").filter(({ hintEth }) => hintEth !== undefined).length;
+    const before = told();
+    equal(p.rig.command(p.rig.b, { op: "deregister-mr", key: p.to.key }).status, "ok");
+    p.rig.run();
+    p.driver.register({ length: PAGE, va: 0x9_0000_0000, access: EVERY_ACCESS });
+    p.rig.run();
+    equal(told(), before);
   });
 
   it("H-22: pages that the host does not give are an error, and no preparation", () => {

@@ -2,6 +2,7 @@
  * The requester's side: looks ahead in a send queue (H-02), and announces work elements in batches (H-03, H-05).
  * `hold.ts` makes them wait behind their hint.
  */
+import { assert } from "../../../fabric/base/assert.ts";
 import type { HintPlan } from "../../../fabric/rack/plan/hint_plan.ts";
 import {
   HINT_ETH_BYTES,
@@ -142,7 +143,10 @@ export function rideAlong(
   if (message !== undefined && device.out.tracing) {
     traceHintOut(device, message, `in a packet of QP ${qp.qpn}, ${form}`);
   }
-  return message && { form, message, bytes: bytesOf(message) + trailer };
+  if (message === undefined) return undefined;
+  const bytes = bytesOf(message) + trailer;
+  assert(payloadBytes + bytes <= qp.attributes.pathMtu, "A packet is too long with its hint");
+  return { form, message, bytes };
 }
 
 /** How much of a queue pair's work has room in a hint, as a group with its lists of objects, and the room left. */

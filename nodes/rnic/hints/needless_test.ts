@@ -38,6 +38,17 @@ function scopesOf({ peers }: Remembered<Peer>, address: number): number[] {
 }
 
 describe("what is remembered of needless hints (H-02, H-24)", () => {
+  it("H-24: of all peers, what the one that was used longest ago has used longest ago is forgotten", () => {
+    const all = empty();
+    const peers = SCOPES_MAX.all / SCOPES_MAX.peer;
+    for (let address = 0; address < peers; address++) {
+      for (let scope = 0; scope < SCOPES_MAX.peer; scope++) same(note(all, address, scope), []);
+    }
+    peerIn(all, 0, () => ({ scopes: new Map() }));
+    same(note(all, 99, 0), [all.peers.get(1)!]);
+    same([scopesOf(all, 0).length, scopesOf(all, 1)[0]], [SCOPES_MAX.peer, 1]);
+  });
+
   it("H-24: of one peer so much, and what it has used longest ago is forgotten", () => {
     const all = empty();
     for (let scope = 0; scope < SCOPES_MAX.peer; scope++) same(note(all, 1, scope), []);

@@ -486,10 +486,13 @@ function askForWanted(device: Device, { hints, wanted, requester }: Task): void 
 
 /** H-21: has the context read that the queue pair's requests will need, where it is not on the chip. */
 function warmQueuePair(device: Device, element: Element): Finding {
-  const { hints, target, entry } = element;
+  const { hints, target, entry, fresh } = element;
   const queue = missingContext(device, target);
   if (queue === undefined) return NOTHING;
-  if (!charge(device, element, { kind: "context", key: contextKey(queue) })) return OVER_QUOTA;
+  const key = contextKey(queue), known = hints.charges.get(key);
+  // An element before it has asked already, of units that take their time.
+  if (known !== undefined && fresh.has(known)) return READ;
+  if (!charge(device, element, { kind: "context", key })) return OVER_QUOTA;
   hints.counters.hintContextsFetched++;
   if (device.out.tracing) {
     const text = `the context of QP ${target.qpn} is read`;

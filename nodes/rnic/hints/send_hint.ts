@@ -2,6 +2,7 @@
  * Hints as frames of their queue pair (H-07: an operation code of their own, or a flag; H-08, figure 7). They have
  * PSNs of their own, as a peer without hints would miss their queue pair's. They are not retransmitted.
  */
+import { assert } from "../../../fabric/base/assert.ts";
 import {
   encodeHint,
   type HintEntry,
@@ -36,6 +37,7 @@ export interface Sender {
 /** Sends a message that fits a packet, ahead of all frames that the queue pair begins later. */
 export function sendHint(device: Device, { hints, qp, end }: Sender, message: HintMessage): void {
   const { hintEth, payload } = hintParts(message);
+  assert(payload.length <= qp.attributes.pathMtu, "A hint is longer than its packet");
   const { nextPsn: psn } = end;
   const row = ROWS[qp.type as keyof typeof ROWS];
   sendFrame(device, hints, { qp, row, psn, rare: { hintEth }, payload });
@@ -81,7 +83,9 @@ export function sendToGroup(
   const { address, nextPsn: psn } = group;
   const route = { trafficClass: 0, hopLimit: 64, udpSourcePort: 0 };
   const ud: UdAddress = { address, qpn: MULTICAST_QPN, qKey: qKeyOf(by), ...route };
-  sendFrame(device, hints, { qp: by, row: DATAGRAM, psn, ud, payload: encodeHint(message) });
+  const payload = encodeHint(message);
+  assert(payload.length <= device.plan.mtu, "A hint is longer than a datagram");
+  sendFrame(device, hints, { qp: by, row: DATAGRAM, psn, ud, payload });
   group.nextPsn = psnAdd(psn, 1);
 }
 

@@ -4,7 +4,8 @@ import { it } from "@std/testing/bdd";
 import { HINT_PLAN } from "../../../fabric/rack/plan/hint_plan.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import { type Charge, createHints, type Word } from "./state/hint_state.ts";
-import { overwriteWords, snoopLine, wordKey } from "./words.ts";
+import type { AtomicTask } from "../state/operation.ts";
+import { compareOperands, overwriteWords, snoopLine, wordKey } from "./words.ts";
 
 /** A chip with the word at 128 on it, or to be read behind a write. */
 function chipWith(state: Word["state"]) {
@@ -47,5 +48,24 @@ it("H-23: a store of a core makes the words of its line void, and of no other", 
     const { hints, word } = chipWith("here");
     snoopLine(hints, line);
     same(word.state, state);
+  }
+});
+
+it("H-03 [0086]: operands are compared as far as the operation has them, of the atomic with that number alone", () => {
+  for (
+    const [compares, swapAdd, compare, isSame] of [
+      [true, 5n, 6n, true],
+      [true, 5n, 7n, false],
+      [true, 4n, 6n, false],
+      [false, 5n, 7n, true],
+      [false, 4n, 6n, false],
+    ] as const
+  ) {
+    const { hints, word } = chipWith("here");
+    word.announced.push({ qp: word.qp, psn: 3, operands: { swapAdd: 5n, compare: 6n } });
+    const task = { swapAdd, compare, rule: { compares } } as unknown as AtomicTask;
+    for (const psn of [2, 3, 3]) compareOperands(hints, word, { qp: word.qp, psn, task });
+    const { hintOperandsSame, hintOperandsOther } = hints.operandCounters;
+    same([hintOperandsSame, hintOperandsOther], isSame ? [1, 0] : [0, 1]);
   }
 });

@@ -27,7 +27,11 @@ import {
   post,
   statuses,
 } from "../testing/pair_testing.ts";
+import { createDevice } from "../device.ts";
+import { rnicPlan } from "../testing/rig_parts_testing.ts";
 import { Rig } from "../testing/rnic_testing.ts";
+import { endHostWork } from "./do_work.ts";
+import { asksAgain } from "./work.ts";
 
 const PAGE = 4096, NS = 1000, US = 1_000_000;
 /** Page requests in no time: what is left is the work. */
@@ -77,16 +81,18 @@ function announce(
     readonly answer?: boolean;
     readonly operation?: HintOperation;
     readonly kinds?: number;
+    readonly rkey?: number;
     readonly ends?: { readonly sourceQpn: number; readonly destQpn: number };
   } = {},
 ): Time {
   const { first = 0, answer = false, operation = "write", kinds = HINT_KINDS.prefetch } = how;
+  const { rkey = p.to.key } = how;
   const entries = Array.from({ length: pages }, (_, i) => ({
     kinds,
     operation,
     messages: 1,
     sequence: i,
-    rkey: p.to.key,
+    rkey,
     va: BigInt(p.to.va + (first + i) * PAGE),
     length: operation === "write" ? 64 : 8,
     objects: [],
@@ -244,6 +250,30 @@ describe("the work of a hint at the responder", () => {
     equal(counter(p, "b", "hintPagesAsked"), 0);
   });
 
+  it("H-20: a core has decided on the work that it was told of, and on nothing behind it", () => {
+    const work = WORK_PRESETS.driver;
+    const device = createDevice("b", rnicPlan("b", { hints: { ...HINT_PLAN, work } }), { seed: 1 });
+    const { hints } = device, its = hints!.work!;
+    const due = { at: 0, job: undefined, rest: [], elements: 1 } as const;
+    its.atHost.set(3, { ...due, item: { kind: "receive" } });
+    same([endHostWork(device, 4), its.atHost.size], [false, 1]);
+    same([endHostWork(device, 3), its.atHost.size], [true, 0]);
+    equal(asksAgain(hints!), false);
+  });
+
+  it("H-20: a hint whose queue pair has failed meanwhile is none", () => {
+    const p = bench(WORK_PRESETS.driver, { works: false });
+    p.rig.leavesRequests = true;
+    announce(p, 2);
+    p.rig.run();
+    p.rig.modify(p.rig.b, p.b, { state: "err" });
+    p.rig.run();
+    const { id } = p.driver.works[0]!;
+    equal(p.rig.command(p.rig.b, { op: "hint-work", id }).status, "ok");
+    p.rig.run();
+    equal(counter(p, "b", "hintsIn"), 0);
+  });
+
   it("H-24: hints of one requester wait in so many places at most: the others are lost", () => {
     const p = bench(WORK_PRESETS.driver, { works: false });
     p.rig.leavesRequests = true;
@@ -337,8 +367,8 @@ describe("the work of a hint at the responder", () => {
   });
 
   /** A carrier of `b` hears of a queue pair whose context others have put out of the cache. */
-  function coldContext(work: HintWork) {
-    const plan = { hints: { ...HINT_PLAN, kinds: HINT_KINDS.warmUp, work } };
+  function coldContext(work: HintWork, given: Partial<HintPlan> = {}) {
+    const plan = { hints: { ...HINT_PLAN, kinds: HINT_KINDS.warmUp, work, ...given } };
     const queueCache = { entries: 12, evict: "oldest", amount: 1 } as const;
     const rig = new Rig({ plans: { a: plan, b: { ...plan, queueCache } } });
     const to = rig.register(rig.b, { length: PAIR_BYTES, access: EVERY_ACCESS });
@@ -352,8 +382,9 @@ describe("the work of a hint at the responder", () => {
     };
     const p = { rig, ...by, from: to, to };
     const ends = { sourceQpn: first!.a.qpn, destQpn: first!.b.qpn };
-    const hint = () => announce(p, 1, { kinds: HINT_KINDS.warmUp, ends });
-    return { p, hint, readAt, qpn: first!.b.qpn };
+    const hint = (elements = 1, how: Parameters<typeof announce>[2] = {}) =>
+      announce(p, elements, { kinds: HINT_KINDS.warmUp, ends, ...how });
+    return { p, hint, readAt, of: first!.b };
   }
 
   it("H-21: contexts are read when the firmware has come to them", () => {
@@ -367,10 +398,42 @@ describe("the work of a hint at the responder", () => {
     near(read({ context: "firmware" }) - read({}), workPs({ context: "firmware" }, "context", 1));
   });
 
+  it("H-21: and none of a queue pair that takes no requests", () => {
+    const { p, hint, of } = coldContext({});
+    p.rig.modify(p.rig.b, of, { state: "err" });
+    hint();
+    p.rig.run();
+    const counted = ["hintContextsFetched", "hintsUnknownQp"].map((name) => counter(p, "b", name));
+    same(counted, [0, 1]);
+  });
+
+  it("H-22: of an element that fails in several ways the first one is told", () => {
+    const { p, hint } = coldContext({}, { quota: 0 });
+    hint(1, { answer: true, rkey: p.to.key + 1 });
+    p.rig.run();
+    const reasons = packets(p, "b").flatMap((packet) => {
+      const message = hintOf(packet);
+      return message?.type === "refused" ? [message.reason] : [];
+    });
+    same(reasons, ["quota"]);
+    equal(counter(p, "b", "hintsNoAccess"), 1);
+  });
+
+  it("H-21: and once, though several elements name them before the firmware has come to it", () => {
+    const reads = [1, 3].map((elements) => {
+      const { p, hint, readAt } = coldContext({ context: "firmware" });
+      hint(elements);
+      p.rig.run();
+      equal(counter(p, "b", "hintContextsFetched"), 1);
+      return readAt.length;
+    });
+    equal(reads[1], reads[0]);
+  });
+
   it("H-21: and none of a queue pair that has gone while the chip was at it", () => {
     let gone = 0;
     for (let behindPs = 80 * NS; behindPs <= 200 * NS; behindPs += 5 * NS) {
-      const { p, hint, readAt, qpn } = coldContext({ context: "hardware" });
+      const { p, hint, readAt, of: { qpn } } = coldContext({ context: "hardware" });
       const command = { op: "destroy-qp", qpn } as const;
       p.rig.toRnic(p.rig.b, { kind: "command", id: 900, command });
       p.rig.runFor(behindPs);
@@ -504,8 +567,10 @@ describe("the work of a hint at the requester", () => {
 
   it("H-07, H-09: no firmware makes a hint that is in another packet", () => {
     const { rig } = bench({}, { a: WORK_PRESETS.firmware });
-    throws(() => rig.createQp(rig.a, { hintEncoding: "header" }), /is made as that is/);
-    rig.createQp(rig.b, { hintEncoding: "header" });
+    for (const hintEncoding of ["header", "payload"] as const) {
+      throws(() => rig.createQp(rig.a, { hintEncoding }), /is made as that is/);
+      rig.createQp(rig.b, { hintEncoding });
+    }
   });
 
   it("H-06: a request that waits for the answer leaves behind it, in whatever place the hint is made", () => {

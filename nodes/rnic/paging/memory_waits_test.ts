@@ -1,11 +1,24 @@
 import { deepEqual as same } from "node:assert/strict";
 import { it } from "@std/testing/bdd";
 import type { Device } from "../state/device.ts";
-import { createPaging, type MemoryWait } from "../state/paging_state.ts";
+import {
+  createPaging,
+  type Delivery,
+  MEMORY_WAITERS,
+  type MemoryWait,
+  type MemoryWaiter,
+} from "../state/paging_state.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import type { PageRights, TranslationTable } from "../state/translation_table.ts";
 import { rnicPlan } from "../testing/rig_parts_testing.ts";
-import { beginWait, isWaiting, resumeMapped, resumeWait, takeAdmission } from "./memory_waits.ts";
+import {
+  beginWait,
+  isWaiting,
+  resumeMapped,
+  resumeWait,
+  takeAdmission,
+  takeDeliveries,
+} from "./memory_waits.ts";
 
 const KIND = "request";
 
@@ -50,6 +63,37 @@ it("what waits in an earlier life is gone on with by none, and keeps this one fr
   reset();
   resumeWait(device, wait);
   same([resumed, device.paging.admitted.size, device.paging.waits.size], [[], 0, 0]);
+});
+
+it("the wait of an access for pages is a stall, except that of what is sent, or asked for, again", () => {
+  const again: readonly MemoryWaiter[] = ["gap", "request"];
+  for (const kind of MEMORY_WAITERS) {
+    for (const pages of [[], [{ table: {} as TranslationTable, page: 0, rights: 1 as const }]]) {
+      const { device, qp } = card();
+      const wait = beginWait(device, { qp, kind, pages });
+      device.now = 5;
+      resumeWait(device, wait);
+      const isStall = pages.length > 0 && !again.includes(kind);
+      same(device.paging.counters.pageStallPs, isStall ? 5 : 0, `${kind}, ${pages.length} pages`);
+    }
+  }
+});
+
+it("deliveries are taken once, by the life that they wait in", () => {
+  const { device, qp, reset } = card();
+  const { deliveries } = device.paging;
+  const deliver = { qp, kind: "deliver", pages: [] } as const;
+  const delivery = {} as Delivery;
+  deliveries.set(qp.slot, [delivery]);
+  beginWait(device, deliver);
+  same(takeDeliveries(device, qp), [delivery]);
+  same([deliveries.size, device.paging.waits.size], [0, 0]);
+  beginWait(device, deliver);
+  same(takeDeliveries(device, qp), []);
+  deliveries.set(qp.slot, [delivery]);
+  beginWait(device, deliver);
+  reset();
+  same(takeDeliveries(device, qp), []);
 });
 
 it("what waits for pages goes on when all are there with the rights that it needs, or their region is gone", () => {

@@ -45,6 +45,11 @@ export interface HeldLog {
    * called when either may have changed. The power domain decides whether it is kept.
    */
   cached(at: Time, kept: readonly HeldBytes[]): void;
+  /**
+   * Dirty lines of the remote cache, of regions in the SCM of that host: its power failure leaves them here, out of its
+   * reach. Called when they may have changed.
+   */
+  cachedOf(home: string, at: Time, lines: readonly HeldBytes[]): void;
 }
 
 /** `life` is the queue pair's at the time of the request. */

@@ -35,6 +35,11 @@ describe("noteLead", () => {
     noteLead(leads, one, "useful", at(60_001));
     const last = LEAD_BOUNDS_PS.length;
     same(leadStatistics(leads), { [`hintLead-useful-${last}`]: 1, [`hintLead-wasted-${last}`]: 1 });
+    // It counts when it is used, not when it was given up.
+    const third = lead(0);
+    noteLead(leads, third, "wasted", at(3));
+    noteLead(leads, third, "useful", at(30));
+    equal(leads.useful[LEAD_BOUNDS_PS.indexOf(at(50))], 1);
   });
 
   it("has each bound in the class above it, and gives back what a card's counters say", () => {
