@@ -137,18 +137,18 @@ export function replayRoutes(console: Console) {
       return c.json(await asked(c, variant, (replay) => replay.snapshot(at, { exact })), 200);
     })
     .openapi(programs, async (c) => {
-      const { run } = c.req.valid("param"), { variant, at, ...query } = c.req.valid("query");
+      const { variant, at, ...query } = c.req.valid("query");
       const found = await asked(
-        run,
+        c,
         variant,
         async (replay) => replay.programs(at ?? await present(replay), query),
       );
       return c.json(found, 200);
     })
     .openapi(verdicts, async (c) => {
-      const { run } = c.req.valid("param"), { variant, at, ...query } = c.req.valid("query");
+      const { variant, at, ...query } = c.req.valid("query");
       const found = await asked(
-        run,
+        c,
         variant,
         async (replay) => replay.verdicts(at ?? await present(replay), query),
       );
