@@ -4,6 +4,7 @@
  * loses it, as `home_restart_test.ts` has it.
  */
 import assert from "node:assert/strict";
+import { ROOT } from "../../console/base/paths.ts";
 import { afterAll, beforeAll, describe, it } from "@std/testing/bdd";
 import { findingsOf, planOf } from "../../console/checks/record_testing.ts";
 import { shutdowns } from "../../console/checks/shutdowns.ts";
@@ -205,7 +206,7 @@ describe("a shutdown that has too little time", () => {
       const lines = ["50us", "1us"].map((within, i) => {
         const path = `${rig.cache}/${i}.yaml`;
         Deno.writeTextFileSync(path, scenarioOf(`{ at: 100us, shutdown: b, within: ${within} }`));
-        return ["run", path, "--pack", "all"];
+        return ["run", path, "--pack", "all", "--allow-read", ROOT];
       });
       const [long, short] = await rig.each(lines);
       assert.match(long!.stdout, /^ok {3}shutdowns-end-in-time \(1 orderly shutdown\)$/m);

@@ -17,6 +17,7 @@ import { Replay } from "../../console/replay/client.ts";
 import { resumeRun } from "../../console/replay/resume/resume_run.ts";
 import { scenarioOfRun } from "../../console/scenarios/kept_scenario.ts";
 import { CommandRig } from "../support/command.ts";
+import { ROOT } from "../../console/base/paths.ts";
 import { readScenario } from "../../console/scenarios/scenario_source.ts";
 
 const SCENARIO = `name: orderly
@@ -39,9 +40,12 @@ describe("rack shutdown", () => {
     rig = await CommandRig.open();
     cache = Deno.env.get("RACKMESH_CACHE");
     Deno.env.set("RACKMESH_CACHE", rig.cache);
-    rack = await bringUp(await readScenario(await rig.file("orderly.yaml", SCENARIO)), {
-      prepare: { packing: "node" },
-    });
+    rack = await bringUp(
+      await readScenario(await rig.file("orderly.yaml", SCENARIO), { allowRead: [ROOT] }),
+      {
+        prepare: { packing: "node" },
+      },
+    );
   });
 
   afterAll(async () => {

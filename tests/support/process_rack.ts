@@ -19,6 +19,7 @@ import { isPutResult, type PutResult } from "../../console/checks/survival.ts";
 import { removeUnlessKept } from "./leavings.ts";
 import { assertSound } from "./sound.ts";
 import type { MethodRow } from "../../console/reports/method_row.ts";
+import { ROOT } from "../../console/base/paths.ts";
 import { readScenario } from "../../console/scenarios/scenario_source.ts";
 
 /** What is done to a rack when `put` has written `share` of its messages. */
@@ -107,7 +108,8 @@ export class RackBench {
 
   /** The one rack that a scenario and these choices stand for. */
   async prepare(run: RunOf): Promise<Prepared> {
-    const { scenario, inputBytes, allowRead, packing = "node", ...choices } = run;
+    // Programs of tests lie in this tree.
+    const { scenario, inputBytes, allowRead = [ROOT], packing = "node", ...choices } = run;
     let path = `${this.directory}/scenario.yaml`;
     if (typeof scenario === "string") await Deno.writeTextFile(path, scenario);
     else path = scenario.pathname;
