@@ -64,6 +64,25 @@ describe("Replays", () => {
     await replays.end();
   });
 
+  it("lets nobody overtake one that needs more room", async () => {
+    const { replays, openings } = replaysOf(2);
+    const [a, b, both, e] = [["a"], ["b"], ["c", "d"], ["e"]].map((runs) =>
+      asked(replays, ...runs)
+    );
+    for (const { opened } of openings) opened.resolve(REPLAY);
+    a!.answer();
+    await a!.done;
+    assert.deepEqual(openings.map(({ run }) => run), ["a", "b"], "there is room for e alone");
+    for (const each of [b, both, e]) each!.answer();
+    for (let done = 2; done < 5; done++) {
+      await settled();
+      openings[done]!.opened.resolve(REPLAY);
+    }
+    await Promise.all([b!.done, both!.done, e!.done]);
+    assert.deepEqual(openings.map(({ run }) => run), ["a", "b", "c", "d", "e"]);
+    await replays.end();
+  });
+
   it("says how far a replay is, and that it is there", async () => {
     const { replays, openings } = replaysOf(1);
     const one = asked(replays, "a");
