@@ -163,6 +163,10 @@ export function writeOutput({ directory }: RunFile, value: unknown): void {
   try {
     Deno.writeFileSync(file, bytes, { mode: 0o600 });
   } catch (cause) {
+    // Elsewhere, by what a program has made of JavaScript: its own failure, which does not end the run.
+    if (cause instanceof Deno.errors.NotCapable) {
+      throw new Error(`Cannot write ${file}: ${cause.message}`, { cause });
+    }
     throw new OutputError(file, cause);
   }
 }
