@@ -311,7 +311,7 @@ describe("rack compose", () => {
     for (
       const [run, expected] of [
         ["./mine", /is setuid or setgid: expected a dynamic program/],
-        ["./nothing", /is not there: expected a program/],
+        ["./nothing", /cannot find .*nothing: expected a file that can be read/],
       ] as const
     ) {
       await scenario(`native: [${run}]`);

@@ -8,6 +8,7 @@ import { afterAll, beforeAll, describe, it } from "@std/testing/bdd";
 import { toFileUrl } from "../../console/base/paths.ts";
 import { CommandRig } from "../support/command.ts";
 import { readCapture } from "../support/pcapng_reader.ts";
+import { ROOT } from "../../console/base/paths.ts";
 import { copyTree, type Insertion, removeTree } from "../support/tree_copy.ts";
 
 /** INVERT WRITE: eight bytes that the responder stores with all bits changed, answered as an ATOMIC WRITE is. */
@@ -97,6 +98,9 @@ export default function* inverting({ cpu, device, options }: ProgramContext): St
 }
 `;
 
+/** The tree of the test has links to files of this one. */
+const LINKED = ["--allow-read", ROOT];
+
 describe("a new opcode, by rows in three files", () => {
   let tree: string, rig: CommandRig, scenario: string;
   beforeAll(async () => {
@@ -117,10 +121,10 @@ describe("a new opcode, by rows in three files", () => {
     const checked = await new Deno.Command(Deno.execPath(), { args, env: { NO_COLOR: "1" } })
       .output();
     assert.equal(checked.code, 0, new TextDecoder().decode(checked.stderr));
-    await rig.must(["validate", scenario], WITH_TYPES);
+    await rig.must(["validate", scenario, ...LINKED], WITH_TYPES);
     // The project's own command does not know it.
     const own = await CommandRig.open();
-    const { code, stderr } = await own.run(["validate", scenario], WITH_TYPES);
+    const { code, stderr } = await own.run(["validate", scenario, ...LINKED], WITH_TYPES);
     await own.close();
     assert.notEqual(code, 0);
     assert.match(stderr, /"invert-write"/);
@@ -128,7 +132,7 @@ describe("a new opcode, by rows in three files", () => {
 
   it("is executed by a responder and completes; its frames are captured and decoded", async () => {
     const pcap = `${rig.cache}/pcap`;
-    const args = ["run", scenario, "--pack", "all", "--json", "--pcap", pcap];
+    const args = ["run", scenario, "--pack", "all", "--json", "--pcap", pcap, ...LINKED];
     const [{ value }] = JSON.parse(await rig.must(args)).results;
     assert.deepEqual(value.opcodes, ["invert-write", "read"]);
     assert.deepEqual(value.read, [255, 254, 253, 252, 251, 250, 249, 248]);
@@ -145,7 +149,7 @@ describe("a new opcode, by rows in three files", () => {
   });
 
   it("has a ladder", async () => {
-    const ladder = await rig.must(["trace", scenario]);
+    const ladder = await rig.must(["trace", scenario, ...LINKED]);
     assert.match(ladder, /wqe .* WQE of invert-write at 0/);
     assert.match(ladder, /atomic .* invert-write at VA 0x/);
     assert.match(ladder, /complete .* CQE of invert-write at 0/);
