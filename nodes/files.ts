@@ -5,7 +5,7 @@
 import type { ObservationScope, Observer } from "../fabric/capture/observation.ts";
 import { recordTo } from "../fabric/capture/recording.ts";
 import type { TraceStep } from "../fabric/node.ts";
-import { OutputError } from "../fabric/base/output_error.ts";
+import { OutputError } from "../fabric/base/run_ending_error.ts";
 import { outputFile, type RunFile } from "../fabric/rack/assembly/run_file.ts";
 import type { Time } from "../fabric/base/time.ts";
 import type { RecordedFault } from "../fabric/clock/record.ts";

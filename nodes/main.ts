@@ -26,7 +26,7 @@ import { Refusal, refusal } from "../fabric/rack/plan/problem.ts";
 import { exitWith, runOnBus } from "../fabric/process.ts";
 import { Runner } from "../fabric/runner/runner.ts";
 import { StepFeed } from "../fabric/runner/step_feed.ts";
-import { OutputError } from "../fabric/base/output_error.ts";
+import { RunEndingError } from "../fabric/base/run_ending_error.ts";
 import { rngFor } from "../fabric/base/rng.ts";
 import type { CreateNode } from "../fabric/partition/partition.ts";
 import {
@@ -385,7 +385,7 @@ function obeyKill(
 /** The only place where a failure ends this process. */
 function fail(error: unknown): never {
   if (
-    error instanceof ScmFileError || error instanceof Refusal || error instanceof OutputError ||
+    error instanceof ScmFileError || error instanceof Refusal || error instanceof RunEndingError ||
     error instanceof ForgeryError
   ) {
     console.error(error.message);

@@ -9,8 +9,7 @@
  */
 import { deflateRawSync, inflateRawSync } from "node:zlib";
 import { hashBytes } from "../fabric/base/hash.ts";
-import { OutputError } from "../fabric/base/output_error.ts";
-import { ReplayError } from "../fabric/base/replay_error.ts";
+import { OutputError, ReplayError } from "../fabric/base/run_ending_error.ts";
 import { joined, viewOf } from "../fabric/base/slab.ts";
 import type { NativePort } from "./host/native/port.ts";
 import type { RecordSink } from "./host/native/recording_port.ts";

@@ -2,10 +2,9 @@
 import { BusError } from "../../fabric/bus/bus.ts";
 import { DamagedFileError } from "../base/files.ts";
 import { NatsServerError } from "./nats_server.ts";
-import { OutputError } from "../../fabric/base/output_error.ts";
+import { RunEndingError } from "../../fabric/base/run_ending_error.ts";
 import { RackError } from "../base/rack_error.ts";
 import { Refusal } from "../../fabric/rack/plan/problem.ts";
-import { ReplayError } from "../../fabric/base/replay_error.ts";
 import { EXIT } from "../../fabric/base/exit.ts";
 import { ScmFileError } from "../../nodes/host/store/scm_file.ts";
 
@@ -17,9 +16,8 @@ export function explain(error: unknown): { message: string; code: number } {
     NatsServerError,
     BusError,
     ScmFileError,
-    OutputError,
     DamagedFileError,
-    ReplayError,
+    RunEndingError,
     Deno.errors.NotFound,
     Deno.errors.PermissionDenied,
   ].some((kind) => error instanceof kind);

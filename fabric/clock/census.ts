@@ -1,4 +1,4 @@
-/** Who keeps the time of which run: a server of the bus may carry several, and tells of none. */
+/** Which runs a server of the bus carries: each timekeeper answers, as the server itself cannot tell. */
 import { ALL_RUNS, CENSUS } from "../bus/access.ts";
 import type { Bus, Subscription } from "../bus/bus.ts";
 import { decode, encode } from "../bus/codec.ts";

@@ -1,8 +1,7 @@
 import type { Command } from "commander";
 import { attach, type Attached } from "../../console/rack/remote/attach.ts";
 import { onInterrupt } from "./interrupt.ts";
-import { addNatsOptions, type NatsCredentialFlags, natsOf } from "./nats_options.ts";
-import { given } from "./options.ts";
+import { addNatsOptions, given, type NatsCredentialFlags, natsOf } from "./options.ts";
 import { printResult, say } from "./output.ts";
 
 interface AttachFlags extends NatsCredentialFlags {

@@ -11,11 +11,12 @@ import { makePage } from "../../console/server/page.ts";
 import { startConsole, type Started } from "../../console/server/start.ts";
 import { attachTo } from "./attach.ts";
 import { onInterrupt } from "./interrupt.ts";
-import { addNatsOptions, type NatsCredentialFlags } from "./nats_options.ts";
 import {
+  addNatsOptions,
   addPackOption,
   addVariantOptions,
   given,
+  type NatsCredentialFlags,
   prepareOptions,
   type VariantFlags,
   whole,

@@ -8,8 +8,7 @@ import { findUp } from "../../console/rack/live/racks.ts";
 import { runNode } from "../../console/rack/node.ts";
 import { listRuns } from "../../console/rack/run_directory.ts";
 import { onInterrupt } from "./interrupt.ts";
-import { addNatsOptions, type NatsCredentialFlags, natsOf } from "./nats_options.ts";
-import { given } from "./options.ts";
+import { addNatsOptions, given, type NatsCredentialFlags, natsOf } from "./options.ts";
 import { print, say } from "./output.ts";
 
 interface NodeFlags extends NatsCredentialFlags {

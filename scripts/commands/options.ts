@@ -18,14 +18,17 @@ import { CHOICES } from "../../fabric/rack/plan/vocabulary.ts";
 import { type Packing, PACKINGS } from "../../fabric/rack/assembly/topology.ts";
 import { jobsRow, SWEEP_OPTIONS } from "../../console/api/options.ts";
 import { workersFor } from "../../console/base/workers.ts";
-import { existingNats, type NatsFlags } from "../../console/rack/existing_nats.ts";
+import {
+  type ExistingNats,
+  existingNats,
+  type NatsFlags,
+} from "../../console/rack/existing_nats.ts";
 import { LIVENESS_ELSEWHERE_MS, LIVENESS_RANGE } from "../../console/rack/elsewhere.ts";
 import { LANES, SET_MAX } from "../../console/rack/side_by_side.ts";
 import { NO_CHECK } from "../../console/base/no_check.ts";
 import type { CheckedTypes } from "../../console/rack/own/types/check_types.ts";
 import type { PrepareOptions } from "../../console/rack/prepare.ts";
 import { readScenario, type ScenarioSource } from "../../console/scenarios/scenario_source.ts";
-import { addNatsOptions } from "./nats_options.ts";
 import { say } from "./output.ts";
 
 export interface LiveFlags {
@@ -182,6 +185,21 @@ export function addCaptureOptions(command: Command, written = ""): Command {
       "--perfetto <file>",
       `write a timeline of the busy devices to this file, for ui.perfetto.dev${written}`,
     );
+}
+
+export type NatsCredentialFlags = Omit<NatsFlags, "nats">;
+
+/** For a nats-server of another owner. */
+export function addNatsOptions(command: Command): Command {
+  return command
+    .option("--nats-users <file>", "its users of this rack, as rack nats-config writes them")
+    .option("--nats-creds <file>", "a credentials file of NATS (JWT and key)")
+    .option("--nats-ca <file>", "certificates in PEM that sign those of the server");
+}
+
+/** @param urls as `--nats` takes them. @throws Refusal */
+export function natsOf(urls: string, flags: NatsCredentialFlags): ExistingNats {
+  return existingNats({ ...flags, nats: urls })!;
 }
 
 /** @throws Refusal */

@@ -10,7 +10,7 @@ import {
   SCRIPTS,
   startOf,
 } from "../../nodes/host/testing/native_port_contract.ts";
-import { OutputError } from "../../fabric/base/output_error.ts";
+import { OutputError } from "../../fabric/base/run_ending_error.ts";
 import { withFiles } from "../support/native_rack.ts";
 import { SimulatedRack } from "../support/simulated_rack.ts";
 import { openRecord, readRecords, RECORDED_FOLDER, Records } from "../../nodes/native_records.ts";

@@ -4,8 +4,7 @@
  * yields, first ready first.
  */
 import { assert, InvariantError } from "../../../fabric/base/assert.ts";
-import { OutputError } from "../../../fabric/base/output_error.ts";
-import { ReplayError } from "../../../fabric/base/replay_error.ts";
+import { RunEndingError } from "../../../fabric/base/run_ending_error.ts";
 import { formatTime, NEVER, type Time, TIME_END } from "../../../fabric/base/time.ts";
 import type { RnicReply } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { AddressMap } from "../memory/address_map.ts";
@@ -138,8 +137,6 @@ class Task implements Turn {
 /** Of a vector: interrupts whose events no program has taken are few. */
 const RAISES_KEPT = 16;
 const RESUMES_AT_ONCE_MAX = 100_000;
-/** Errors that end the run, whichever program has come there. */
-const ENDS_RUN = [InvariantError, ReplayError, OutputError] as const;
 const NO_TASKS: readonly Task[] = [];
 
 function inOrder(x: Task, y: Task): number {
@@ -483,7 +480,7 @@ export class Processor {
       this.payer = this.#running = undefined;
       this.#leave(task, now);
       this.#interruptOthers(task, { readyAt, now });
-      if (ENDS_RUN.some((kind) => error instanceof kind)) throw error;
+      if (error instanceof InvariantError || error instanceof RunEndingError) throw error;
       task.plan.onFailure(error);
       return;
     }

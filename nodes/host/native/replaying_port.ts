@@ -1,5 +1,5 @@
 /** A port that serves native programs from their records, without a process: see `record_format.ts`. */
-import { ReplayError } from "../../../fabric/base/replay_error.ts";
+import { ReplayError } from "../../../fabric/base/run_ending_error.ts";
 import { formatTime } from "../../../fabric/base/time.ts";
 import { KnownMemory } from "./known_memory.ts";
 import { tableVersion } from "./header.ts";

@@ -1,5 +1,5 @@
 /** What every port of native programs does (`host/native/port.ts`): live, recording or replaying. */
-import { ReplayError } from "../../../fabric/base/replay_error.ts";
+import { ReplayError } from "../../../fabric/base/run_ending_error.ts";
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { encodeReply, Request } from "../native/words.ts";
