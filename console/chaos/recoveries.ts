@@ -9,7 +9,7 @@ import { inTime, recoverers } from "../explore/native/explore_native.ts";
 import { wholeImage } from "../explore/native/images.ts";
 import { breachOf, FOUND, requirementsAfter, sharedIn } from "../explore/native/promises.ts";
 import { recoveriesIn } from "../explore/native/recovery.ts";
-import { lackingText } from "../explore/native/shared_promises.ts";
+import { lackingText, whyNotJudged } from "../explore/native/shared_promises.ts";
 import { EXPLORE_DEFAULTS } from "../explore/types.ts";
 import type { RunRecord } from "../checks/run_record.ts";
 import { askConfined } from "../rack/own/confined.ts";
@@ -67,7 +67,9 @@ export async function lostPromises(
       text: `${host}, as its power failed at ${when}: ${breach}`,
     });
   }
-  for (const promise of sharedIn(record)) {
+  const unjudged = whyNotJudged(record, said.size);
+  if (unjudged !== undefined) findings.push({ check: "recovery", text: unjudged });
+  for (const promise of sharedIn(record).filter(({ count }) => count <= said.size)) {
     const lacking = [...said].flatMap(([host, lines]) =>
       lines.includes(`${FOUND}${promise.what}`) ? [] : [host]
     );

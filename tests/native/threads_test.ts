@@ -73,8 +73,9 @@ describe("threads of native programs", () => {
       "13341 us: cleaned up, the mutex is held by it: 16",
       "13341 us: cancelled 1",
       "13341 us: its data is destroyed 1",
-      "14161 us: read 5 hello",
-      "14161 us: again to be joined: 1",
+      "13492 us: small stacks 3",
+      "14202 us: read 5 hello",
+      "14202 us: again to be joined: 1",
     ]);
   });
 

@@ -22,7 +22,7 @@ import { type RackRun, runRack } from "../rerun.ts";
 import type { ExploredRack, ExploreOptions } from "../types.ts";
 import { type Requirements, requirementsOf, sharedIn, type SharedPromise } from "./promises.ts";
 import { recoveriesIn } from "./recovery.ts";
-import { beyondHosts } from "./shared_promises.ts";
+import { whyNotJudged } from "./shared_promises.ts";
 
 const PAGE_BYTES = 4096;
 
@@ -83,7 +83,7 @@ export function openNative(rack: ExploredRack, options: ExploreOptions): NativeE
     ...{ hosts, requirements, steps: stepsIn(recording) },
     shared,
     failure: failureIn(rack, recording, options)?.found ??
-      beyondHosts(shared, recovering.length) ?? null,
+      whyNotJudged(recording, recovering.length) ?? null,
     isCutOff: recording.isCutOff,
     endPs: recording.endPs,
     spans: victims.reduce((sum, victim) => sum + spansOf(recording, victim, options).length, 0),

@@ -13,7 +13,8 @@ import { edgeOf } from "../history.ts";
 import { lowerBound, type Victim } from "../post_crash_run.ts";
 import type { RackRun } from "../rerun.ts";
 
-const PROMISED = "promised ", SHARED = "promised/", BEGAN = "began ";
+export const SHARED = "promised/";
+const PROMISED = "promised ", BEGAN = "began ";
 export const FOUND = "found ";
 
 /** A line of a program. Plain data. */
@@ -86,11 +87,18 @@ function begunIn(run: Pick<RackRun, "reports">): Said[] | undefined {
   return began.length === 0 ? undefined : [...began, ...sharedIn(run)];
 }
 
+const COUNTED = /^([1-9]\d*) (.*)$/s;
+
 export function sharedIn(run: Pick<RackRun, "reports">): SharedPromise[] {
   return saidIn(run, SHARED).flatMap(({ what, ...said }) => {
-    const [, count, rest] = /^([1-9]\d*) (.*)$/s.exec(what) ?? [];
+    const [, count, rest] = COUNTED.exec(what) ?? [];
     return count === undefined ? [] : [{ ...said, what: rest!, count: Number(count) }];
   });
+}
+
+/** The first line that begins as a promise of several hosts and is none. */
+export function malformedShared(run: Pick<RackRun, "reports">): Said | undefined {
+  return saidIn(run, SHARED).find(({ what }) => !COUNTED.test(what));
 }
 
 function saidIn({ reports }: Pick<RackRun, "reports">, word: string): Said[] {

@@ -5,7 +5,15 @@
  */
 import type { WritebackPlan } from "../../../fabric/rack/plan/plan.ts";
 import type { Time } from "../../../fabric/base/time.ts";
-import { FOUND, type Said, type SharedPromise } from "./promises.ts";
+import type { RackRun } from "../rerun.ts";
+import {
+  FOUND,
+  malformedShared,
+  type Said,
+  SHARED,
+  sharedIn,
+  type SharedPromise,
+} from "./promises.ts";
 
 /** What a recovery has printed on memory that power failures of its host at [from, until) leave. */
 export interface Outcome {
@@ -25,9 +33,14 @@ export interface SharedBreach {
   readonly writebacks: readonly WritebackPlan[];
 }
 
-/** Why these promises cannot be kept, or undefined. @param hosts how many have a recovery. */
-export function beyondHosts(shared: readonly SharedPromise[], hosts: number): string | undefined {
-  const most = shared.find(({ count }) => count > hosts);
+/** Why a promise of the run cannot be judged, or undefined. @param hosts how many have a recovery. */
+export function whyNotJudged(run: Pick<RackRun, "reports">, hosts: number): string | undefined {
+  const malformed = malformedShared(run);
+  if (malformed !== undefined) {
+    const { by, node, what } = malformed;
+    return `${by} of ${node} has printed "${SHARED}${what}": expected "${SHARED}COUNT WHAT"`;
+  }
+  const most = sharedIn(run).find(({ count }) => count > hosts);
   if (most === undefined) return undefined;
   const { by, node, count, what } = most;
   return `${by} of ${node} has promised "${what}" by ${count} hosts, of which ${hosts} have a recovery`;

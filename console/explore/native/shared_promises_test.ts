@@ -2,7 +2,7 @@ import { deepEqual as same, equal, match } from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import type { RackRun } from "../rerun.ts";
 import { sharedIn } from "./promises.ts";
-import { beyondHosts, SharedPromises } from "./shared_promises.ts";
+import { SharedPromises, whyNotJudged } from "./shared_promises.ts";
 
 function runOf(...texts: readonly string[]): RackRun {
   const reports = texts.map((text, i) => {
@@ -19,7 +19,7 @@ const left = (host: string, from: number, until: number, ...lines: readonly stri
 };
 
 describe("sharedIn", () => {
-  it("takes how many hosts keep a promise, and leaves others alone", () => {
+  it("takes how many hosts keep a promise", () => {
     same(
       sharedIn(
         runOf("promised x", "promised/2 x y", "promised/0 x", "promised/x 2", "promised/12 z"),
@@ -30,10 +30,18 @@ describe("sharedIn", () => {
   });
 });
 
-describe("beyondHosts", () => {
+describe("whyNotJudged", () => {
   it("finds a promise that asks for more hosts than recover", () => {
-    equal(beyondHosts([PROMISE!], 2), undefined);
-    match(beyondHosts([PROMISE!], 1)!, /"x y" by 2 hosts, of which 1 have a recovery/);
+    const run = runOf("promised x", "promised/2 x y");
+    equal(whyNotJudged(run, 2), undefined);
+    match(whyNotJudged(run, 1)!, /"x y" by 2 hosts, of which 1 have a recovery/);
+  });
+
+  it("finds a line that is no promise, though it begins as one", () => {
+    for (const line of ["promised/0 x", "promised/x 2", "promised/2"]) {
+      const why = whyNotJudged(runOf("promised/2 x y", line), 2);
+      equal(why, `p#1 of a has printed "${line}": expected "promised/COUNT WHAT"`);
+    }
   });
 });
 

@@ -120,7 +120,7 @@ export class Family {
 
   #ended(child: Child): void {
     child.hasEnded = true;
-    // Else one of them could find a pipe open that nobody has any more, and wait for ever.
+    // Else one of them could find a pipe open whose last writer has ended, and wait for ever.
     if (!child.objects?.isReplaced) {
       for (const { process } of this.#processes) process.main.awaitEnd(child.real);
     }

@@ -110,6 +110,13 @@ static void *reader(void *argument)
 	return NULL;
 }
 
+static void *small_stack(void *unused)
+{
+	(void)unused;
+	usleep(10);
+	return NULL;
+}
+
 int main(void)
 {
 	pthread_t threads[THREADS], other;
@@ -152,6 +159,16 @@ int main(void)
 	pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
 	pthread_create(&other, &detached, keeper, "its data is destroyed");
 	usleep(100);
+	/* Threads with as little stack as there can be, more than there are at a time. */
+	pthread_attr_t small;
+	int created = 0;
+	pthread_attr_init(&small);
+	pthread_attr_setstacksize(&small, PTHREAD_STACK_MIN);
+	for (int n = 0; n < 3; n++) {
+		if (pthread_create(&other, &small, small_stack, NULL) == 0 && pthread_join(other, NULL) == 0)
+			created++;
+	}
+	say("small stacks", created);
 
 	if (pipe(fds) < 0)
 		return 1;

@@ -450,9 +450,9 @@ static void copy_descriptor(int from, int to)
 }
 
 /*
- * The host's end of the child is that of its pipe. Linux releases descriptors that end with exec from
- * the highest to the lowest, so the pipe takes the lowest one's place: who waits for another one of them
- * finds its end when the host says so. @return that one's, in its new place; below 0: there is none.
+ * The host sees the end of the child at the end of its pipe. Linux releases descriptors that exec closes
+ * from the highest to the lowest, so the pipe takes the place of the lowest: when the host sees its end,
+ * the others are released. @return the descriptor that was there, as it is now; below 0: there was none.
  */
 int channel_before_exec(void)
 {
@@ -461,6 +461,8 @@ int channel_before_exec(void)
 		if (flags < 0 || !(flags & FD_CLOEXEC))
 			continue;
 		int high = syscall(SYS_fcntl, fd, F_DUPFD_CLOEXEC, 900);
+		if (high < 0)
+			return -1;
 		copy_descriptor(requests_fd, fd);
 		syscall(SYS_close, requests_fd);
 		requests_fd = fd;
@@ -475,6 +477,8 @@ void channel_after_exec(int high)
 		return;
 	int fd = requests_fd, failure = errno;
 	requests_fd = syscall(SYS_fcntl, fd, F_DUPFD_CLOEXEC, 900);
+	if (requests_fd < 0)
+		native_fail("a child cannot keep its pipe: %s", strerror(errno));
 	copy_descriptor(high, fd);
 	syscall(SYS_close, high);
 	errno = failure;

@@ -22,6 +22,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <ucontext.h>
@@ -574,19 +575,52 @@ void spin_start(void)
 	spin_start_thread();
 }
 
-/* Each thread has a timer of its own, whose signal is for it alone. */
 /*
- * Handlers of this library have a stack of their own: when the watchdog comes is the machine's affair, and
- * what a handler leaves below the program's stack a program may send, as padding that it never set.
+ * The stack of this thread's handlers (see stack_sweep). It is not among the thread's variables, which
+ * lie on the stack that the program has chosen for the thread, and may be most of it.
  */
-static __thread char handler_stack[1 << 16] __attribute__((aligned(16)));
+#define HANDLER_STACK_BYTES (1 << 16)
+static __thread struct handler_stack {
+	struct handler_stack *next;
+} *handler_stack;
+/* Of threads that have ended. */
+static struct handler_stack *unused_stacks;
 
+static void take_handler_stack(void)
+{
+	if (handler_stack)
+		return;
+	handler_stack = unused_stacks;
+	if (handler_stack)
+		unused_stacks = handler_stack->next;
+	else
+		handler_stack = (void *)syscall(SYS_mmap, NULL, HANDLER_STACK_BYTES, PROT_READ | PROT_WRITE,
+						MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (handler_stack == MAP_FAILED)
+		native_fail("no memory for a thread's handlers: %s", strerror(errno));
+	stack_t stack = { .ss_sp = handler_stack, .ss_size = HANDLER_STACK_BYTES };
+	sigaltstack(&stack, NULL);
+}
+
+static void leave_handler_stack(void)
+{
+	stack_t none = { .ss_flags = SS_DISABLE };
+
+	if (!handler_stack)
+		return;
+	/* A signal that is on its way comes on the thread's own stack. */
+	sigaltstack(&none, NULL);
+	handler_stack->next = unused_stacks;
+	unused_stacks = handler_stack;
+	handler_stack = NULL;
+}
+
+/* Each thread has a timer of its own, whose signal is for it alone. */
 void spin_start_thread(void)
 {
 	struct sigevent event = { .sigev_notify = SIGEV_THREAD_ID, .sigev_signo = TICK_SIGNAL };
-	stack_t stack = { .ss_sp = handler_stack, .ss_size = sizeof(handler_stack) };
 
-	sigaltstack(&stack, NULL);
+	take_handler_stack();
 	if (!ticks)
 		return;
 	event._sigev_un._tid = syscall(SYS_gettid);
@@ -611,4 +645,5 @@ void spin_stop(void)
 		syscall(SYS_timer_delete, timer);
 	timer = -1;
 	search.on = false;
+	leave_handler_stack();
 }
