@@ -165,7 +165,7 @@ export function writeOutput({ directory }: RunFile, value: unknown): void {
   } catch (cause) {
     // Elsewhere, by what a program has made of JavaScript: its own failure, which does not end the run.
     if (cause instanceof Deno.errors.NotCapable) {
-      throw new Error(`Cannot write ${file}: ${cause.message}`, { cause });
+      throw new Error(new OutputError(file, cause).message, { cause });
     }
     throw new OutputError(file, cause);
   }

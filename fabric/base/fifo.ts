@@ -1,4 +1,7 @@
-export type ReadonlyFifo<T> = Pick<Fifo<T>, "first" | "end" | "length" | "at" | "some" | "peek">;
+export type ReadonlyFifo<T> = Pick<
+  Fifo<T>,
+  "first" | "end" | "length" | "at" | "some" | "values" | "peek"
+>;
 
 /** Elements keep their number, so that a cursor stays valid after removals. */
 export class Fifo<T> {
@@ -32,6 +35,11 @@ export class Fifo<T> {
   some(holds: (item: T) => boolean): boolean {
     for (let i = this.#head; i < this.#items.length; i++) if (holds(this.#items[i]!)) return true;
     return false;
+  }
+
+  /** From the oldest on. */
+  *values(): Generator<T> {
+    for (let i = this.#head; i < this.#items.length; i++) yield this.#items[i]!;
   }
 
   peek(): T | undefined {

@@ -40,6 +40,7 @@ import {
   type LiveFlags,
   readTable,
   timeOf,
+  VARIANT_OPTION,
 } from "./options.ts";
 import { printResult, say } from "./output.ts";
 import type { ResumeFlags } from "./resume/resume.ts";
@@ -75,7 +76,7 @@ export function addClock(program: Command): void {
   )
     .option("--count <n>", "which occurrence: 20 for the 20th (default: the first)")
     .option("--after <time>", "count those after this virtual time")
-    .option("--variant <name>", "of a run with several: its name, or its number from 1")
+    .option(...VARIANT_OPTION)
     .addHelpText("after", wordsText())
     .action((words: string[], flags: FindFlags) => find(words, flags));
   clockCommand(
@@ -102,7 +103,7 @@ function addResume(program: Command): void {
     "resume virtual time, at the pace set last; with a run, bring up a rack as it stood at a time of that run",
   )
     .option("--at <time>", "of the run: a time, like 2.5ms, or the name of a checkpoint")
-    .option("--variant <name>", "of a run with several: its name, or its number from 1")
+    .option(...VARIANT_OPTION)
     .option("--go", "let time run; else the rack is paused there")
     .option("--trace", "keep every step of every operation in the run's directory")
     .action(async (id: string | undefined, flags: ResumeFlags) => {

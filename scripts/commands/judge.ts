@@ -14,6 +14,7 @@ import {
   type LiveFlags,
   readTable,
   timeOf,
+  VARIANT_OPTION,
 } from "./options.ts";
 import { printResult } from "./output.ts";
 
@@ -28,7 +29,7 @@ export function addJudge(program: Command): void {
   const command = addLiveOptions(program.command("judge"))
     .description("what the checks say so far of a rack that is up, or of a run up to a time")
     .option("--at <time>", "of the run: a time, like 2.5ms (default: the latest)")
-    .option("--variant <name>", "of a run with several: its name, or its number from 1")
+    .option(...VARIANT_OPTION)
     .addHelpText("after", "\nExample:\n  rack kill b && rack judge --claims");
   addTable(command, OPTIONS).action(judge);
 }

@@ -44,6 +44,12 @@ export function addRunOption(command: Command): Command {
   return command.option("--run <id>", "which run, or how its name begins; else the one that is up");
 }
 
+/** Of commands that look into a run. */
+export const VARIANT_OPTION = [
+  "--variant <name>",
+  "of a run with several: its name, or its number from 1",
+] as const;
+
 export type FlagsOf<Table extends OptionTable> = {
   readonly [Name in keyof Table]?: Table[Name] extends { readonly type: "switch" } ? boolean
     : string;

@@ -182,7 +182,7 @@ export class Sockets {
     this.#held.add(handle);
   }
 
-  /** An ephemeral port that nobody else is given. */
+  /** An ephemeral port without a listener; the next call gives another one. */
   *freePort(cpu: Cpu): Steps<number> {
     yield* this.#pay(cpu);
     return this.#freePort();

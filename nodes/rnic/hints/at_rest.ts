@@ -8,7 +8,7 @@ import type { Device } from "../state/device.ts";
 import { rights } from "../state/life_cycle.ts";
 import type { RingAhead } from "../state/queue_pair.ts";
 import { accountOf } from "./charges.ts";
-import type { Charge, Hints, Remembered, Scope } from "./state/hint_state.ts";
+import type { Hints, Remembered, Scope } from "./state/hint_state.ts";
 import { wordKey } from "./words.ts";
 
 export function heldByHints(device: Device): HeldCounts {
@@ -35,7 +35,10 @@ export function heldByHints(device: Device): HeldCounts {
   };
 }
 
-/** A batch is held by a hold, or by a hint that is being made, perhaps by a core that never ends: others have ended. */
+/**
+ * A batch is held by a hold, or by a hint that is being made. At rest the card makes none; a core of the
+ * host may still do so.
+ */
 function heldForEver({ ends, work }: Hints): number {
   let count = 0;
   for (const [qp, { life, batches }] of ends) {
@@ -66,21 +69,41 @@ function partsOfGone({ queuePairs }: Device, hints: Hints): number {
   return all.filter((qp) => queuePairs.get(qp.qpn) !== qp).length;
 }
 
-function chargesOff({ charges, charged, words, byTime, counters }: Hints): Count[] {
-  const all = [...charges.values()];
-  const accounts = Map.groupBy(all, accountOf);
+function chargesOff(hints: Hints): Count[] {
+  const all = [...hints.charges.values()], onTime = new Set(hints.byTime.values());
+  return [
+    ["fetches for hints that no quota has", quotasOff(hints)],
+    ["fetches for hints that never get old", all.filter((each) => !onTime.has(each)).length],
+    ...wordsOff(hints),
+    ...effectsOff(hints),
+  ];
+}
+
+function quotasOff({ charges, charged }: Hints): number {
+  const accounts = Map.groupBy(charges.values(), accountOf);
   const keys = new Set([...charged.keys(), ...accounts.keys()]);
-  const off = [...keys].map((key) =>
-    Math.abs((charged.get(key) ?? 0) - (accounts.get(key)?.length ?? 0))
-  );
-  const unheld = all.filter((charge) => charge.kind === "word" && !isOfWord(charge));
-  const isOnTime = new Set<Charge>();
-  byTime.some((charge) => (isOnTime.add(charge), false));
-  const owed = (kind: Charge["kind"]) => all.filter((each) => each.kind === kind).length;
-  function isOfWord(charge: Charge): boolean {
-    return words.values().some((word) => word.charge === charge);
-  }
-  const fates = {
+  const off = (key: number) => Math.abs((charged.get(key) ?? 0) - (accounts.get(key)?.length ?? 0));
+  return sum([...keys].map(off));
+}
+
+function wordsOff({ charges, words }: Hints): Count[] {
+  const all = [...words.values()], held = new Set(all.map(({ charge }) => charge));
+  const unheld = charges.values().filter((each) => each.kind === "word" && !held.has(each));
+  return [
+    [
+      "words read ahead that no quota has",
+      all.filter(({ address, charge }) => charges.get(wordKey(address)) !== charge).length,
+    ],
+    ["words in a quota that are not on the chip", unheld.toArray().length],
+    [
+      "reads of words that have not ended",
+      all.filter(({ state }) => state === "coming" || state === "gone").length,
+    ],
+  ];
+}
+
+function effectsOff({ charges, counters }: Hints): Count[] {
+  const owed = {
     page: counters.hintPagesAsked - counters.hintPagesUseful - counters.hintPagesLate -
       counters.hintPagesWasted,
     line: counters.hintLinesFetched - counters.hintLinesUseful - counters.hintLinesLate -
@@ -88,24 +111,10 @@ function chargesOff({ charges, charged, words, byTime, counters }: Hints): Count
     context: counters.hintContextsFetched - counters.hintContextsUseful -
       counters.hintContextsLate - counters.hintContextsWasted,
   };
-  return [
-    ["fetches for hints that no quota has", sum(off)],
-    ["fetches for hints that never get old", all.filter((each) => !isOnTime.has(each)).length],
-    [
-      "words read ahead that no quota has",
-      [...words.values()].filter(({ address, charge }) => charges.get(wordKey(address)) !== charge)
-        .length,
-    ],
-    ["words in a quota that are not on the chip", unheld.length],
-    [
-      "reads of words that have not ended",
-      [...words.values()].filter(({ state }) => state === "coming" || state === "gone").length,
-    ],
-    ...(["page", "line", "context"] as const).map((kind): Count => [
-      `fetches of a ${kind} for hints without an effect`,
-      Math.abs(fates[kind] - owed(kind)),
-    ]),
-  ];
+  return (["page", "line", "context"] as const).map((kind): Count => {
+    const open = charges.values().filter((each) => each.kind === kind).toArray().length;
+    return [`fetches of a ${kind} for hints without an effect`, Math.abs(owed[kind] - open)];
+  });
 }
 
 function scopesOff<P extends { readonly scopes: Map<Scope, unknown> }>(

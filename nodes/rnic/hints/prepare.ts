@@ -490,7 +490,7 @@ function warmQueuePair(device: Device, element: Element): Finding {
   const queue = missingContext(device, target);
   if (queue === undefined) return NOTHING;
   const key = contextKey(queue), known = hints.charges.get(key);
-  // An element before it has asked already, of units that take their time.
+  // An earlier element of this hint has had it read; units with a latency have not answered yet.
   if (known !== undefined && fresh.has(known)) return READ;
   if (!charge(device, element, { kind: "context", key })) return OVER_QUOTA;
   hints.counters.hintContextsFetched++;

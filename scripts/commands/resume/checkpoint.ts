@@ -12,7 +12,7 @@ import { takeCheckpoint } from "../../../console/replay/resume/take_checkpoint.t
 import { placeOf } from "../../../console/replay/source.ts";
 import { type Column, tableText } from "../../../console/reports/table.ts";
 import { onInterrupt } from "../interrupt.ts";
-import { given, timeOf } from "../options.ts";
+import { given, timeOf, VARIANT_OPTION } from "../options.ts";
 import { printResult, Progress } from "../output.ts";
 
 interface CheckpointFlags {
@@ -31,7 +31,7 @@ export function addCheckpoint(program: Command): void {
     )
     .option("--name <name>", "of the checkpoint; else c1, c2 …")
     .option("--at <time>", "a time of the run, like 2.5ms, also of one that has ended; else now")
-    .option("--variant <name>", "of a run with several: its name, or its number from 1")
+    .option(...VARIANT_OPTION)
     .option("--list", "show the run's checkpoints, and make none")
     .option("--delete <name>", "delete one, and make none")
     .option("--json", "one JSON document on stdout")

@@ -269,12 +269,12 @@ static bool is_look(void)
 	return request == REQUEST_poll_cq || request == REQUEST_clock;
 }
 
-static void write_request(void)
+static void write_request(bool looks)
 {
 	uint64_t *head = (uint64_t *)out.at;
 
 	/* Polls and clock reads show no output, so that it does not matter which of them are requests. */
-	if (!is_look())
+	if (!looks)
 		measure_output();
 	head[HEAD_bytes] = out.length;
 	head[HEAD_thread] = this_thread->number;
@@ -292,7 +292,7 @@ int request_send(void)
 	}
 	int saved = errno;
 	bool looks = is_look();
-	write_request();
+	write_request(looks);
 	/* The thread that has asked last reads: the host answers one at a time, and that one runs. */
 	struct thread *next = read_reply();
 	if (next != this_thread) {
@@ -310,7 +310,7 @@ int request_send(void)
 
 bool request_send_last(void)
 {
-	write_request();
+	write_request(is_look());
 	struct thread *next = read_reply();
 	if (next != this_thread) {
 		thread_hand_over(next);

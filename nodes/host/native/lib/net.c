@@ -323,10 +323,14 @@ static void close_handle(struct net_socket *socket)
 	request_send();
 }
 
+/* Dynamic ports (RFC 6335). */
+#define FIRST_DYNAMIC_PORT 49152
+#define LAST_PORT 65535
+
 /* Its peer may be another one later, or none (AF_UNSPEC). */
 static int connect_datagrams(struct net_socket *socket, const struct sockaddr *given, socklen_t length)
 {
-	static uint16_t last_port = 49151; /* behind it are those that IANA gives nobody */
+	static uint16_t last_port = LAST_PORT;
 	uint32_t address;
 	uint16_t port;
 
@@ -343,7 +347,7 @@ static int connect_datagrams(struct net_socket *socket, const struct sockaddr *g
 	socket->peer_port = port;
 	socket->local_address = is_own ? INADDR_LOOPBACK : native.address;
 	if (!socket->local_port)
-		socket->local_port = last_port = last_port < 65535 ? last_port + 1 : 49152;
+		socket->local_port = last_port = last_port < LAST_PORT ? last_port + 1 : FIRST_DYNAMIC_PORT;
 	return 0;
 }
 
