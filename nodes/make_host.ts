@@ -2,7 +2,7 @@
  * A host of the plan, with driver and programs. Apart from `factory.ts`, so that the process of a
  * card or switch need not load it.
  */
-import type { HostPlan, RackPlan } from "../fabric/rack/plan/plan.ts";
+import { type HostPlan, type RackPlan, stallsOf } from "../fabric/rack/plan/plan.ts";
 import type { JudgeRule } from "../fabric/coherence/judge_placement.ts";
 import { judgeRulesOf } from "../fabric/rack/plan/shared_region.ts";
 import type { Program } from "./host/program_context.ts";
@@ -10,7 +10,8 @@ import type { MemoryLog } from "./host/memory/memory_log.ts";
 import type { HeldLog } from "./rnic/state/dma_state.ts";
 import type { DurableWrite, Node } from "../fabric/node.ts";
 import { Host } from "./host/host.ts";
-import { NEVER } from "../fabric/base/time.ts";
+import type { Rests } from "./host/cpu/processor.ts";
+import { NEVER, type Time } from "../fabric/base/time.ts";
 import { type Cpu, type Steps, stepsOf } from "./host/cpu/program.ts";
 import type { MakeProgram, OwnProgram } from "./host/own_programs.ts";
 import { type ImageReader, overlay } from "./host/memory/sparse_bytes.ts";
@@ -35,6 +36,12 @@ export interface FactoryOptions {
   readonly memoryLog?: (host: string, life: number) => MemoryLog | undefined;
   /** Observes the RNIC in one life, from 0; absent: none. */
   readonly heldLog?: (rnic: string, life: number) => HeldLog | undefined;
+  /** Observes rests of a host's threads. @param rest.by host, life and thread, as in notes. */
+  readonly onRest?: (rest: Rest) => void;
+}
+
+export interface Rest extends Omit<Parameters<Rests>[0], "thread"> {
+  readonly by: string;
 }
 
 export const SERVICES: readonly string[] = ["cm"];
@@ -56,6 +63,7 @@ export function makeHost(
   const saved = options.image(name);
   const image = unsaved.length === 0 ? saved : overlaid(saved, unsaved);
   const recovery: Recovery = { state: life === 0 ? "done" : "due" };
+  const rests = restsOf(host, options);
   const retryPs = config.queuePlan?.doorbell.retryPs;
   const memoryLog = options.memoryLog?.(name, life);
   const native = options.native && livingOf(options.native(name, life));
@@ -75,6 +83,7 @@ export function makeHost(
     ),
     ...(native && { native: (plan) => nativeProgram(native, plan) }),
     // A file's default export is what it is used as: a program, or a rule of the judge.
+    ...(rests && { rests }),
     judgeRule: (path) => (window) => (own[path]!().program as unknown as JudgeRule)(window),
     services: SERVICES,
     boot: (cpu) => boot(cpu, { host, own, recovery }),
@@ -87,6 +96,19 @@ export function makeHost(
     onEvent: handleEvent,
   });
   return withOwnRows(native === undefined ? made : Object.assign(made, native), options.plan);
+}
+
+/** Undefined where nobody observes rests, and no core of the host stalls. */
+function restsOf({ name, life }: HostLife, { plan, onRest }: FactoryOptions): Rests | undefined {
+  const own = plan.stalls?.some(({ node }) => node === name) ?? false;
+  if (!own && onRest === undefined) return undefined;
+  const stalls = new Map<string, (() => Time) | undefined>();
+  return ({ thread, ...rest }) => {
+    const by = `${name}/${life}/${thread}`;
+    onRest?.({ by, ...rest });
+    if (!stalls.has(by)) stalls.set(by, stallsOf(plan, by));
+    return stalls.get(by)?.() ?? 0;
+  };
 }
 
 /** A port that ends with its host: no process outlives the life in which it was started. */

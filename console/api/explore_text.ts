@@ -32,6 +32,59 @@ export function interleavingsText({ runs, orders, preemptions, stallPs }: Tried)
   return `${countOf(orders, "interleaving")} in ${countOf(runs, "run")} with ${bound}`;
 }
 
+interface StallsTried {
+  readonly tried: number;
+  readonly places: number;
+  readonly orders: number;
+  readonly stallPs: Time;
+  readonly crashPoints: number;
+}
+
+/** `64 of 310 places of cores and cards stalled for 50 us, 12 new orders with 480 crash points`. */
+export function stallsText({ tried, places, orders, stallPs, crashPoints }: StallsTried): string {
+  const where = tried === places ? `all ${places} places` : `${tried} of ${places} places`;
+  const found = `${countOf(orders, "new order")} with ${countOf(crashPoints, "crash point")}`;
+  return `${where} of cores and cards stalled for ${formatTime(stallPs)}, ${found}`;
+}
+
+/** `least time from memory to a promise 612.3 ns: write 3 of a/0/put#1 on b`. */
+export function slackText(
+  { ps, by, id, on }: {
+    readonly ps: Time;
+    readonly by: string;
+    readonly id: number;
+    readonly on: string;
+  },
+): string {
+  return `least time from memory to a promise ${formatTime(ps)}: write ${id} of ${by} on ${on}`;
+}
+
+/**
+ * A verdict in words that cannot be taken for more than was tried.
+ * @param verdict.stalls absent: only the model's own timing was.
+ */
+export function verdictWords(
+  { verdict, exhaustive, stalls }: {
+    readonly verdict: "safe" | "unsafe" | "partial" | "failed" | "unchecked";
+    readonly exhaustive: boolean;
+    readonly stalls?: Pick<StallsTried, "tried" | "places"> | undefined;
+  },
+): string {
+  switch (verdict) {
+    case "safe": {
+      if (stalls === undefined) return "safe at this timing";
+      const isAll = exhaustive && stalls.tried === stalls.places;
+      return `safe for everything tried${isAll ? ", exhaustive over power failures and stalls" : ""}`;
+    }
+    case "partial":
+      return "could not tell";
+    case "unsafe":
+    case "failed":
+    case "unchecked":
+      return verdict;
+  }
+}
+
 export function leftText({ untried }: Pick<Tried, "untried">): string {
   if (untried === 0) return "all pairs of accesses tried both ways round";
   return `${countOf(untried, "pair")} of accesses not tried the other way round`;

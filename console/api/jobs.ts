@@ -193,6 +193,9 @@ const counterexample = z.object({
   holds: z.array(z.record(z.string(), z.unknown())).optional().describe(
     "programs that are stopped, of an interleaving: `hosts` is empty then",
   ),
+  stalls: z.array(z.record(z.string(), z.unknown())).optional().describe(
+    "the core or card that stands still in the run",
+  ),
   faults: z.array(z.record(z.string(), z.unknown())),
   isReplayable: z.boolean(),
   places: z.array(span),
@@ -248,6 +251,22 @@ export const exploreResult = z.object({
       stallPs: z.number().optional(),
       untried: z.number(),
     }).optional().describe("of programs' accesses to shared regions, without power failures"),
+    stalls: z.object({
+      tried: z.number(),
+      places: z.number().describe("of the run, at which a core or card may stall"),
+      orders: z.number().describe("new ones, whose power failures were judged"),
+      stallPs: z.number(),
+      instants: z.number(),
+      crashPoints: z.number(),
+    }).optional().describe("runs with a stall each; absent: the verdict leans on one timing"),
+    slack: z.object({
+      ps: z.number(),
+      by: z.string(),
+      id: z.number(),
+      on: name,
+      durablePs: z.number(),
+      promisedPs: z.number(),
+    }).optional().describe("the least time from a write's being in memory to its promise"),
     judgedBy: z.array(z.enum(["promises", "check", "operations", "robustness", "recovery"])),
     writes: z.number(),
     promises: z.number(),

@@ -76,8 +76,17 @@ export const EXPLORE_OPTIONS = {
   stall: {
     type: "time",
     normal: 50 * PS_PER_US,
-    what: "how long a preemption may be",
+    what: "how long a preemption may be, and how long each stall is",
     label: "Each at most",
+  },
+  stalls: {
+    type: "whole",
+    least: 0,
+    most: MANY,
+    normal: 64,
+    what: "runs in each of which one core or card stands still, one of each kind of place first; " +
+      "0: none, a verdict on this timing alone",
+    label: "Runs with a stall at most",
   },
   interleavings: {
     type: "whole",

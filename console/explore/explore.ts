@@ -9,6 +9,8 @@ import { turnRound } from "./interleavings/interleavings.ts";
 import type { Turning } from "./interleavings/search.ts";
 import { verdictOfAll } from "./interleavings/verdict.ts";
 import { type Exploration, openExploration, type Opening } from "./steps/exploration.ts";
+import type { Stalling } from "./stalls/search.ts";
+import { StallJudge } from "./stalls/stalled.ts";
 import { StepJudge } from "./steps/judge_steps.ts";
 import type { Step } from "./steps/verdict.ts";
 import type { ExploredRack, ExploreOptions, ExploreProgress, Verdict } from "./types.ts";
@@ -26,8 +28,19 @@ export async function explore(
   const began = performance.now();
   const { exploration, opening } = openExploration(rack, options);
   const steps = () => stepsOf(exploration, opening);
-  const turning = turningOf(exploration);
-  return await verdictOfAll(opening, { turning, steps, options, began, onProgress });
+  const turning = turningOf(exploration), stalling = stallingOf(exploration);
+  return await verdictOfAll(opening, { turning, stalling, steps, options, began, onProgress });
+}
+
+function stallingOf(exploration: Exploration): Stalling {
+  const judge = new StallJudge(exploration);
+  return {
+    ready: [Promise.resolve()],
+    async run(place) {
+      await sleep(0);
+      return judge.judge(place);
+    },
+  };
 }
 
 function turningOf(exploration: Exploration): Turning {

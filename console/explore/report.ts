@@ -1,6 +1,13 @@
-import type { HoldPlan, WritebackPlan } from "../../fabric/rack/plan/plan.ts";
+import type { HoldPlan, StallPlan, WritebackPlan } from "../../fabric/rack/plan/plan.ts";
 import { formatTime } from "../../fabric/base/time.ts";
-import { interleavingsText, leftText, pointsText } from "../api/explore_text.ts";
+import {
+  interleavingsText,
+  leftText,
+  pointsText,
+  slackText,
+  stallsText,
+  verdictWords,
+} from "../api/explore_text.ts";
 import type { Prepared } from "../rack/prepare.ts";
 import { columnsOf, tableText } from "../reports/table.ts";
 import type {
@@ -37,7 +44,7 @@ export function exploredDocument(
 export function exploredText(all: readonly Explored[]): string {
   return all.flatMap(({ label, verdict, command }) => {
     const { counterexample } = verdict;
-    const head = `${verdict.verdict.padEnd(9)} ${label}: ${countsText(verdict)}`;
+    const head = `${verdictWords(verdict).padEnd(9)} ${label}: ${countsText(verdict)}`;
     if (counterexample === null) return [head];
     return [head, "", counterexampleText(counterexample, command), ""];
   }).join("\n").trimEnd();
@@ -71,6 +78,8 @@ function countsText(verdict: Verdict): string {
     ...(exhaustive ? ["all choices at all instants"] : []),
     ...(bounded > 0 ? [more] : []),
     ...(interleavings === undefined ? [] : [interleavings, leftText(verdict.interleavings!)]),
+    ...(verdict.stalls === undefined ? [] : [stallsText(verdict.stalls)]),
+    ...(verdict.slack === undefined ? [] : [slackText(verdict.slack)]),
     ...(why === undefined ? [] : [verdict.verdict === "partial" ? `not all: ${why}` : why]),
   ];
   return parts.join("; ");
@@ -111,12 +120,24 @@ function holdText({ by, step, number, until }: HoldPlan): string {
   return `${what} until ${until} ps (${formatTime(until)})`;
 }
 
+function stallText({ by, number, at, ps }: StallPlan): string {
+  const what = by.split("/").length > 2
+    ? `the core of ${by}, at its rest ${number},`
+    : `the DMA engine of ${by}, before its message ${number},`;
+  return `${what} from ${at} ps (${formatTime(at)}) on for ${formatTime(ps)}`;
+}
+
 function counterexampleText(counterexample: Counterexample, command: string | null): string {
   const { hosts, atPs, found, checker, promised, places, writebacks, again, ladder, holds } =
     counterexample;
-  const { printed } = counterexample;
+  const { printed, stalls } = counterexample;
   const sections = [
-    holds === undefined
+    ...(stalls === undefined
+      ? []
+      : [`Something stands still, as it may on a machine:\n${indented(stalls.map(stallText))}`]),
+    stalls !== undefined && hosts.length === 0
+      ? "It fails without a power failure."
+      : holds === undefined
       ? `The power of ${hosts.join(", ")} fails at ${atPs} ps (${formatTime(atPs)}).`
       : `Programs interleave so, without a power failure:\n${indented(holds.map(holdText))}`,
     ...(again === undefined ? [] : [againText(again)]),

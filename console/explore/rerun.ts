@@ -8,6 +8,7 @@ import { Simulator } from "../../fabric/partition/simulator.ts";
 import type { UnfinishedReport } from "../../fabric/partition/partition.ts";
 import { NEVER, PS_PER_US, type Time } from "../../fabric/base/time.ts";
 import { nodeFactory } from "../../nodes/factory.ts";
+import type { FactoryOptions } from "../../nodes/make_host.ts";
 import { lengthOf } from "../../fabric/wire/roce/packet.ts";
 import { isLineWrite } from "../../fabric/wire/host_bus/coherent.ts";
 import { SCM_BASE } from "../../nodes/host/memory/address_map.ts";
@@ -24,6 +25,7 @@ export interface RunOptions {
   readonly histories?: boolean;
   readonly onTrace?: (time: Time, node: string, step: TraceStep) => void;
   readonly eventsMax?: number;
+  readonly onRest?: FactoryOptions["onRest"];
 }
 
 export interface BusWrite {
@@ -89,6 +91,7 @@ export function runRack(rack: ExploredRack, options: RunOptions = {}): RackRun {
     inputs: (host) => rack.inputs[host] ?? {},
     own: rack.own,
     native: rack.native,
+    ...(options.onRest && { onRest: options.onRest }),
     ...(options.histories && {
       memoryLog(host, life) {
         const known = histories.get(host);

@@ -4,7 +4,13 @@
  */
 import type { CreateNode } from "../../fabric/partition/partition.ts";
 import type { SimulatedOrder } from "../../fabric/partition/simulator.ts";
-import type { FaultPlan, HoldPlan, RackPlan, WritebackPlan } from "../../fabric/rack/plan/plan.ts";
+import type {
+  FaultPlan,
+  HoldPlan,
+  RackPlan,
+  StallPlan,
+  WritebackPlan,
+} from "../../fabric/rack/plan/plan.ts";
 import type { Time } from "../../fabric/base/time.ts";
 import type { FactoryOptions } from "../../nodes/make_host.ts";
 import type { MakeProgram } from "../../nodes/host/own_programs.ts";
@@ -13,6 +19,7 @@ import { EXPLORE_OPTIONS, type VERDICTS } from "../api/options.ts";
 import type { LadderDocument } from "../api/operations.ts";
 import type { Around } from "../rack/own/loop_watch.ts";
 import type { Covered } from "./covering/coverage.ts";
+import type { Slack } from "./slack.ts";
 
 /** Can be run repeatedly, each time from the beginning. */
 export interface ExploredRack {
@@ -35,8 +42,8 @@ export type Cut = ValueOf<typeof EXPLORE_OPTIONS.cut>;
 
 /**
  * Default of `cut`: each host in turn to whose SCM programs note writes, or whose protocol recovers
- * or checks; if a protocol checks, each host whose SCM is written to. Default of `preemptions`:
- * none.
+ * or checks; if a protocol checks, each host whose SCM is written to. Default of `preemptions` and
+ * `stalls`: none.
  */
 export interface ExploreOptions extends Omit<ValuesOf<typeof EXPLORE_OPTIONS>, "for" | "jobs"> {
   readonly choices: number;
@@ -81,6 +88,18 @@ export interface Interleavings {
    * access for a verb, or as the second did not come before the first went on.
    */
   readonly untried: number;
+}
+
+/** Runs with one stall each. */
+export interface Stalls {
+  readonly tried: number;
+  /** All of the run at which a core or card may stall. */
+  readonly places: number;
+  /** Orders that none before had, whose power failures were judged. */
+  readonly orders: number;
+  readonly stallPs: Time;
+  readonly instants: number;
+  readonly crashPoints: number;
 }
 
 export const UNCHECKED = "nothing was promised or checked";
@@ -135,6 +154,10 @@ export interface Verdict {
   readonly native?: NativeSeen;
   /** Absent where no two programs share bytes of a region, or none was wanted. */
   readonly interleavings?: Interleavings;
+  /** Absent where no core or card was stalled: the verdict leans on the model's timing. */
+  readonly stalls?: Stalls;
+  /** Absent where nothing is promised of a host whose memory alone survives. */
+  readonly slack?: Slack;
   readonly wallMs: number;
   readonly perSecond: number;
   readonly counterexample: Counterexample | null;
@@ -149,6 +172,8 @@ export interface Counterexample {
   readonly writebacks: readonly WritebackPlan[];
   /** Of an interleaving, without a power failure; `hosts` is empty then. */
   readonly holds?: readonly HoldPlan[];
+  /** The core or card that stands still in the run; `hosts` is empty where it fails without a power failure. */
+  readonly stalls?: readonly StallPlan[];
   readonly faults: readonly FaultPlan[];
   /** A run with these faults shows it; false if it takes a power failure of a recovery. */
   readonly isReplayable: boolean;

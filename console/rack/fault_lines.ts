@@ -1,17 +1,17 @@
 /**
  * The record of a run's faults (`faults.jsonl`), read for a replay: power, cables, early
- * write-backs and held programs of a counterexample, programs that a round of `rack chaos` adds.
+ * write-backs, held programs and stalls of a counterexample, programs that a round of `rack chaos` adds.
  */
 import { z } from "zod";
 import { linesIfThere, textIfThere } from "../base/files.ts";
-import type { FaultPlan, HoldPlan, WritebackPlan } from "../../fabric/rack/plan/plan.ts";
+import type { FaultPlan, HoldPlan, StallPlan, WritebackPlan } from "../../fabric/rack/plan/plan.ts";
 import { Refusal, refusal, showFound } from "../../fabric/rack/plan/problem.ts";
 import type { PrepareOptions } from "./prepare.ts";
 import type { LinkFaultPlan } from "../../fabric/rack/plan/link_plan.ts";
 import type { ProgramScenario } from "../../fabric/rack/scenario/scenario.ts";
 
 export interface ReplayedFaults
-  extends Required<Pick<PrepareOptions, "faults" | "writebacks" | "holds" | "morePrograms">> {
+  extends Required<Pick<PrepareOptions, "faults" | "writebacks" | "holds" | "stalls" | "morePrograms">> {
   readonly linkFaults: readonly LinkFaultPlan[];
 }
 
@@ -40,6 +40,14 @@ const lineSchema = z.discriminatedUnion("action", [
     by: z.string(),
     step: z.enum(["access", "store"]),
     number: z.int().positive(),
+  }),
+  z.object({
+    action: z.literal("stall"),
+    at: instant,
+    nodes: z.tuple([z.string()]),
+    by: z.string(),
+    number: z.int().positive(),
+    ps: z.int().positive(),
   }),
   z.object({
     action: z.literal("program"),
@@ -81,6 +89,7 @@ export function inexactIn(directory: string): string[] {
  */
 export function faultsIn(text: string, path: string): ReplayedFaults {
   const faults: FaultPlan[] = [], writebacks: WritebackPlan[] = [], holds: HoldPlan[] = [];
+  const stalls: StallPlan[] = [];
   const linkFaults: LinkFaultPlan[] = [], morePrograms: ProgramScenario[] = [];
   const known = new Set<string>(), dead = new Set<string>();
   for (const [i, each] of text.split("\n").entries()) {
@@ -96,6 +105,10 @@ export function faultsIn(text: string, path: string): ReplayedFaults {
       const { nodes: [node], by, step, number } = line;
       holds.push({ node, by, step, number, until: at });
     }
+    if (action === "stall") {
+      const { nodes: [node], by, number, ps } = line;
+      stalls.push({ at, node, by, number, ps });
+    }
     if (action === "program") {
       morePrograms.push({ on: line.nodes[0], run: line.run, at, options: line.options });
     }
@@ -107,7 +120,7 @@ export function faultsIn(text: string, path: string): ReplayedFaults {
       writebacks.push({ at, node, from, to, buffered, ...(data !== undefined && { data }) });
     }
   }
-  return { faults, writebacks, holds, linkFaults, morePrograms };
+  return { faults, writebacks, holds, stalls, linkFaults, morePrograms };
 }
 
 /** {@link readFaultLines} parses it. */
@@ -130,6 +143,11 @@ export function writebackLine({ at, node, from, to, buffered, data }: WritebackP
 /** {@link readFaultLines} parses it; `at` is the hold's end. */
 export function holdLine({ node, by, step, number, until }: HoldPlan): string {
   return JSON.stringify({ at: until, action: "hold", nodes: [node], by, step, number });
+}
+
+/** {@link readFaultLines} parses it; `at` is when it begins. */
+export function stallLine({ at, node, by, number, ps }: StallPlan): string {
+  return JSON.stringify({ at, action: "stall", nodes: [node], by, number, ps });
 }
 
 interface Place {

@@ -1,11 +1,12 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { Refusal } from "../../fabric/rack/plan/problem.ts";
-import { faultsIn, holdLine, writebackLine } from "./fault_lines.ts";
+import { faultsIn, holdLine, stallLine, writebackLine } from "./fault_lines.ts";
 
 describe("A record of faults", () => {
-  it("tells power failures, returns, early write-backs and holds, each in its order", () => {
+  it("tells power failures, returns, early write-backs, holds and stalls, each in its order", () => {
     const hold = { node: "b", by: "b/0/p#1", step: "store", number: 2, until: 95 } as const;
+    const stall = { node: "b", by: "b/0/p#1", number: 7, at: 80, ps: 50 };
     const early = { at: 90, node: "b", from: 64, to: 72, buffered: true };
     const stored = { at: 91, node: "b", from: 0, to: 8, buffered: false, data: "0102030405060708" };
     const text = [
@@ -13,6 +14,7 @@ describe("A record of faults", () => {
       writebackLine(early),
       writebackLine(stored),
       holdLine(hold),
+      stallLine(stall),
       `{"at":200,"action":"start","nodes":["b"]}`,
     ].join("\n") + "\n";
     assert.deepEqual(faultsIn(text, "f"), {
@@ -23,6 +25,7 @@ describe("A record of faults", () => {
       ],
       writebacks: [early, stored],
       holds: [hold],
+      stalls: [stall],
       linkFaults: [],
       morePrograms: [],
     });
@@ -41,6 +44,7 @@ describe("A record of faults", () => {
         /: step: /,
       ],
       [`{"at":1,"action":"hold","nodes":["b"],"by":"p","step":"store","number":0}`, /: number: /],
+      [`{"at":1,"action":"stall","nodes":["b"],"by":"p","number":1,"ps":0}`, /: ps: found 0/],
       [
         `{"at":1,"action":"writeback","nodes":["b"],"scm":[0,8],"data":"never 8 bytes!!!"}`,
         /: data: found "/,

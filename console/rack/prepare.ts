@@ -12,6 +12,7 @@ import {
   type FaultPlan,
   type HoldPlan,
   type RackPlan,
+  type StallPlan,
   withHolds,
   type WritebackPlan,
 } from "../../fabric/rack/plan/plan.ts";
@@ -73,6 +74,7 @@ export interface PrepareOptions extends VariantChoices {
   readonly faults?: readonly FaultPlan[];
   readonly writebacks?: readonly WritebackPlan[];
   readonly holds?: readonly HoldPlan[];
+  readonly stalls?: readonly StallPlan[];
   /** Besides the scenario's; `none`: no cable fault at all. */
   readonly linkFaults?: readonly LinkFaultPlan[] | "none";
   readonly programs?: readonly ProgramScenario[];
@@ -178,13 +180,14 @@ function checkApart({ programs, shared, coherence }: ScenarioVariant, packing: P
 }
 
 function withFaults(plan: RackPlan, options: PrepareOptions): RackPlan {
-  const { faults, writebacks = [], holds = [], linkFaults } = options;
+  const { faults, writebacks = [], holds = [], stalls = [], linkFaults } = options;
   const { linkFaults: planned = [], ...rest } = withHolds(plan, holds);
   const all = linkFaults === "none" ? [] : [...planned, ...linkFaults ?? []];
   return {
     ...rest,
     faults: faults ?? plan.faults,
     ...(writebacks.length > 0 && { writebacks }),
+    ...(stalls.length > 0 && { stalls }),
     ...(all.length > 0 && { linkFaults: all }),
   };
 }

@@ -88,9 +88,10 @@ export async function runScenario(
   if (stops) checkInspected(prepared, scenario.path);
   if (options.elsewhere !== undefined) checkElsewhere(prepared, scenario.path, options);
   const nodes = [...new Set(prepared.flatMap(({ plan }) => plan.nodes.map(({ name }) => name)))];
-  const { faults: power = [], writebacks = [], holds = [], morePrograms = [] } = faults ?? {};
+  const { faults: power = [], writebacks = [], holds = [], stalls = [], morePrograms = [] } =
+    faults ?? {};
   const named = [
-    ...[...power, ...writebacks, ...holds].map(({ node }) => node),
+    ...[...power, ...writebacks, ...holds, ...stalls].map(({ node }) => node),
     ...morePrograms.map(onOf),
   ];
   const stranger = named.find((node) => !nodes.includes(node));

@@ -72,6 +72,7 @@ export function scenarioOfRun(
       ...recorded,
       onRecord: { nodes, before },
       writebacks: plan.writebacks ?? [],
+      stalls: plan.stalls ?? [],
       ...ordersIn(directory),
       inexact: inexactIn(directory),
     },

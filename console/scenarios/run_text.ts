@@ -280,7 +280,7 @@ function ownNames({ nodes }: RackPlan): string[] {
   return [...new Set(programs.map(({ run }) => run).filter(isOwnProgram))];
 }
 
-function notesOn({ programs, shutdowns, writebacks, inexact }: ByHand): string[] {
+function notesOn({ programs, shutdowns, writebacks, stalls, inexact }: ByHand): string[] {
   const names = [...new Set(programs.map(({ run, host }) => `${run} on ${host}`))];
   const hosts = [...new Set(shutdowns.map(({ host }) => host))];
   return [
@@ -300,6 +300,9 @@ function notesOn({ programs, shutdowns, writebacks, inexact }: ByHand): string[]
       : []),
     ...(writebacks.length > 0
       ? [`NOT in it: ${writebacks.length} early write-backs of caches, so the digest is another.`]
+      : []),
+    ...(stalls.length > 0
+      ? [`NOT in it: ${stalls.length} stalls of cores or cards, so the digest is another.`]
       : []),
     ...inexact.map((why) => `The run cannot be replayed exactly: ${why}.`),
   ];

@@ -103,7 +103,8 @@ describe("withByHand", () => {
   });
   const plan = planOf(chosen);
   const nothing: ByHand = {
-    ...{ faults: [], linkFaults: [], writebacks: [], holds: [], morePrograms: [] },
+    ...{ faults: [], linkFaults: [], writebacks: [], holds: [],
+    stalls: [], morePrograms: [] },
     ...{ programs: [], shutdowns: [], inexact: [], onRecord: { nodes: [], before: 0 } },
   };
 

@@ -48,6 +48,8 @@ export interface Port {
   /** Of `peerUp`. */
   changedAt: Time;
   peerLife: number;
+  /** Of a card's bus: counts its messages; undefined without a stall. */
+  stallOfNext: (() => Time) | undefined;
 }
 
 export function portsOf(
@@ -78,6 +80,7 @@ export function portsOf(
       faults: undefined,
       changedAt: 0,
       peerLife: 0,
+      stallOfNext: undefined,
     };
   }
   return ports;

@@ -49,7 +49,7 @@ export class Outgoing {
       fail(`${localNode.name} sends at ${departAt} ps, earlier than its processing delay allows`);
     }
     const { link } = port;
-    transmit(link, departAt, message);
+    transmit(link, departAt + (port.stallOfNext?.() ?? 0), message);
     if (!port.up) {
       if (port.cutBy !== undefined) countCutOff(port.faults!.leaving, port.cutBy);
     } else if (port.faults === undefined || message.kind !== "frame") {

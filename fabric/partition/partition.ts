@@ -27,7 +27,7 @@ import { Quiet } from "./quiet.ts";
 import { nodeIndexes } from "../rack/plan/cabling.ts";
 import type { LinkFaultCount, LinkFaultPlan } from "../rack/plan/link_plan.ts";
 import type { AuditRecord } from "../audit.ts";
-import type { ProgramPlan, RackPlan } from "../rack/plan/plan.ts";
+import { type ProgramPlan, type RackPlan, stallsOf } from "../rack/plan/plan.ts";
 import { changeLink, type LocalNode, type Port, portsOf } from "./local_node.ts";
 import { scriptedPower, writebackEvents } from "./scripted_power.ts";
 import { inspectNode, type InspectOptions, type PartitionInspection } from "./inspect.ts";
@@ -373,10 +373,14 @@ export class Partition {
     localNode.messages = 0;
     localNode.wakes = 0;
     localNode.releases = 0;
+    const { plan } = this.#options;
     for (const port of localNode.ports) {
       if (port === undefined) continue;
       const { link, faults } = port;
       link.freeAt = 0;
+      if (plan.cables[port.cable]!.kind === "bus") {
+        port.stallOfNext = stallsOf(plan, `${localNode.name}/${localNode.life}`);
+      }
       if (faults !== undefined) beginLife(faults.leaving, localNode.life);
       faults?.arriving.cutOff.clear();
     }

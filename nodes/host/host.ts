@@ -39,7 +39,7 @@ import { HostRegions } from "./coherence/shared_regions.ts";
 import { PageTable } from "./memory/page_table.ts";
 import { Pager } from "./paging/pager.ts";
 import { OperationCounts } from "./cpu/operation_counts.ts";
-import { type Account, Processor } from "./cpu/processor.ts";
+import { type Account, Processor, type Rests } from "./cpu/processor.ts";
 import { type Outside, signalOf, SIGNALS, type Steps } from "./cpu/program.ts";
 import type { ImageReader } from "./memory/sparse_bytes.ts";
 import type { OpenDevice } from "./open_device.ts";
@@ -55,6 +55,8 @@ export interface HostOptions extends ProgramOptions {
   readonly inputs: Readonly<Record<string, Uint8Array>>;
   /** Loads the judge's rule of a user's file (C-04). */
   readonly judgeRule?: (path: string) => JudgeRule;
+  /** See {@link Rests}. */
+  readonly rests?: Rests;
   readonly onEvent?: (device: OpenDevice, event: RnicEvent) => void;
 }
 
@@ -139,6 +141,7 @@ export class Host implements Node, Machine<ThreadContext> {
       pollPs: timing.pollPs,
       interruptPs: timing.interruptPs,
       map: this.map,
+      ...(options.rests && { rests: options.rests }),
       onBusy: ({ index, busyUntil, from = this.now }, program) => {
         const times = { fromPs: from, untilPs: busyUntil };
         traceWork(this.out, { core: index, program, ...times });

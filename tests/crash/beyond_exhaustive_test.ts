@@ -43,7 +43,7 @@ describe("rack explore: a record with a checksum", () => {
     equal(code, 2, `${stdout}${stderr}`);
     match(
       stdout,
-      /^partial +checksummed-record: .*not all: not every choice was tried \(--choices\), but at 1 instant every three of 512 words in every combination$/m,
+      /^could not tell +checksummed-record: .*not all: not every choice was tried \(--choices\), but at 1 instant every three of 512 words in every combination$/m,
     );
   });
 

@@ -189,7 +189,7 @@ describe("rack explore", () => {
     equal(once.code, 2, `${once.stdout}${once.stderr}`);
     match(
       once.stdout,
-      /^partial .*; not all: \d+ recoveries that write were not cut again \(--cuts 1\)$/m,
+      /^could not tell .*; not all: \d+ recoveries that write were not cut again \(--cuts 1\)$/m,
     );
     ok(!once.stdout.includes("all choices at all instants"), once.stdout);
     const explored = await rig.run(["explore", twice, "--tear", "64"]);
@@ -300,10 +300,13 @@ describe("rack explore", () => {
       "1ms",
     ]);
     equal(some.code, 2, some.stderr);
-    match(some.stdout, /^partial .*not all: only instants from 100 us until 1 ms were asked for$/m);
+    match(
+      some.stdout,
+      /^could not tell .*not all: only instants from 100 us until 1 ms were asked for$/m,
+    );
     const limited = await rig.run(["explore", put, "--ddio", "on", "--limit", "10"]);
     equal(limited.code, 2, limited.stderr);
-    match(limited.stdout, /^partial .*not all: 10 crash points were asked for/);
+    match(limited.stdout, /^could not tell .*not all: 10 crash points were asked for/);
   });
 
   it("refuses what cannot be", async () => {

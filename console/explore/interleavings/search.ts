@@ -3,10 +3,10 @@
  * them; results are taken in the order of the plan, and a verdict is the same for any number of
  * processes.
  */
-import { sleep } from "../../../fabric/bus/wall_time.ts";
 import { countOf } from "../../checks/finding.ts";
 import type { Counterexample, ExploreOptions, Interleavings } from "../types.ts";
 import { canHold, type Held, keyOfHold, type Planned, type Turned } from "./interleavings.ts";
+import { inOrderOf } from "../steps/lanes.ts";
 import { keyOf, type RunRaces } from "./order.ts";
 
 export interface Interleaved {
@@ -28,8 +28,6 @@ export interface SearchProgress {
   readonly runs: number;
   readonly share: number;
 }
-
-const TURN_MS = 50;
 
 /**
  * Searches from a run without a change.
@@ -63,7 +61,7 @@ export async function interleave(
       return { counts: search.counts, counterexample: null, why };
     };
     if (search.runs >= most) return left(whyMost(preemptions, most));
-    for await (const turned of inOrderOf(level, turning)) {
+    for await (const turned of inOrderOf(level, { ready: turning.ready, run: turning.turn })) {
       const why = whyStop(search.runs);
       if (why !== undefined) return left(why);
       if (turned === undefined) continue;
@@ -106,41 +104,6 @@ function stopper({ stopped, forMs = Infinity }: ExploreOptions) {
 function whyMost(preemptions: number, most: number): string {
   const more = `more interleavings with ${countOf(preemptions, "preemption")}`;
   return `${more} than were tried (--interleavings ${most})`;
-}
-
-/** In the order of the plan; undefined where time has passed. Runs under way are not waited for. */
-async function* inOrderOf(
-  planned: readonly Planned[],
-  { ready, turn }: Turning,
-): AsyncGenerator<Turned | undefined, void> {
-  const results = planned.map(() => Promise.withResolvers<Turned>());
-  for (const { promise } of results) promise.catch(() => {});
-  let begun = 0, isOver = false;
-  const work = async (lane: number) => {
-    if (!await ready[lane]!.then(() => true, () => false)) return;
-    // One that gets ready late may have another rack to explore by then.
-    while (!isOver && begun < planned.length) {
-      const place = begun++, { resolve, reject } = results[place]!;
-      try {
-        resolve(await turn(planned[place]!, lane));
-      } catch (error) {
-        // The process is lost. All runs before this one are made, or under way.
-        return reject(error);
-      }
-    }
-  };
-  for (const lane of ready.keys()) void work(lane);
-  try {
-    for (const { promise } of results) {
-      for (;;) {
-        const turned = await Promise.race([promise, sleep(TURN_MS)]) ?? undefined;
-        yield turned;
-        if (turned !== undefined) break;
-      }
-    }
-  } finally {
-    isOver = true;
-  }
 }
 
 class Search {

@@ -4,26 +4,28 @@
 import type { Opening } from "../steps/exploration.ts";
 import { type Steps, verdictOf } from "../steps/verdict.ts";
 import type { ExploreOptions, ExploreProgress, Verdict } from "../types.ts";
+import { type FoundByStalls, type Stalling, tryStalls } from "../stalls/search.ts";
 import { interleave, type Interleaved, type Turning } from "./search.ts";
 
 const SHARE = 1 / 2;
 
 /**
- * Asks for interleavings, where they are wanted, and for power failures.
+ * Asks for interleavings, where they are wanted, for power failures, and then for power failures in runs with a stall.
  * @param more.steps begins the steps of power failures, where these are looked at.
  * @param more.began when the exploration did, by `performance.now()`.
  */
 export async function verdictOfAll(
   opening: Opening,
-  { turning, steps, options, began, onProgress }: {
+  { turning, stalling, steps, options, began, onProgress }: {
     readonly turning: Turning;
+    readonly stalling: Stalling;
     readonly steps: () => Steps;
     readonly options: ExploreOptions;
     readonly began: number;
     readonly onProgress: (progress: ExploreProgress) => void;
   },
 ): Promise<Verdict> {
-  const { races } = opening, isAlone = options.cut === "none";
+  const { races, stalls } = opening, isAlone = options.cut === "none";
   const part = races === null ? 0 : isAlone ? 1 : SHARE;
   const interleaved = races === null ? undefined : await interleave(races, options, {
     turning,
@@ -33,16 +35,37 @@ export async function verdictOfAll(
     return verdictWithout(opening, interleaved, began);
   }
   const runs = interleaved?.counts.runs;
+  const ofCuts = (1 - part) * (stalls === null ? 1 : SHARE), ofStalls = 1 - part - ofCuts;
+  const tell = (share: number, crashPoints: number) =>
+    onProgress({ share, crashPoints, ...(runs !== undefined && { runs }) });
   const verdict = await verdictOf(opening, {
     steps: steps(),
     options,
     began,
-    onProgress: ({ share, crashPoints }) => {
-      const all = part + (1 - part) * share;
-      onProgress({ share: all, crashPoints, ...(runs !== undefined && { runs }) });
-    },
+    onProgress: ({ share, crashPoints }) => tell(part + ofCuts * share, crashPoints),
   });
-  return withInterleavings(verdict, interleaved);
+  const plain = withInterleavings(verdict, interleaved);
+  // Behind one that decides, or that was ended, no run is made.
+  if (stalls === null || plain.verdict !== "safe") return plain;
+  const found = await tryStalls(stalls, options, {
+    stalling,
+    began,
+    onProgress: ({ share, crashPoints }) =>
+      tell(part + ofCuts + ofStalls * share, plain.crashPoints + crashPoints),
+  });
+  return withStalls(plain, found, performance.now() - began);
+}
+
+function withStalls(
+  verdict: Verdict,
+  { counts: stalls, counterexample, why }: FoundByStalls,
+  wallMs: number,
+): Verdict {
+  const all = { ...verdict, stalls, wallMs };
+  if (counterexample !== null) {
+    return { ...all, verdict: "unsafe", exhaustive: false, counterexample };
+  }
+  return why === undefined ? all : { ...all, verdict: "partial", why, exhaustive: false };
 }
 
 function verdictWithout(

@@ -11,6 +11,9 @@
 import { sleep } from "../../../fabric/bus/wall_time.ts";
 import type { Planned, Turned } from "../interleavings/interleavings.ts";
 import type { Turning } from "../interleavings/search.ts";
+import type { StallPlace } from "../stalls/places.ts";
+import type { Stalling } from "../stalls/search.ts";
+import type { Stalled } from "../stalls/stalled.ts";
 import { AGAIN_COST } from "../protocol_judge.ts";
 import type { Opening, SweepSize } from "./exploration.ts";
 import type { ExploreOptions } from "../types.ts";
@@ -20,6 +23,7 @@ import type { Step } from "./verdict.ts";
 export interface StepWorker {
   open(): Promise<Opening>;
   turn(planned: Planned): Promise<Turned>;
+  stall(place: StallPlace): Promise<Stalled>;
   judge(range: StepRange): Promise<readonly StepFound[]>;
   stop(): void;
 }
@@ -46,6 +50,11 @@ export async function openWorkers(workers: readonly StepWorker[]): Promise<Opene
 /** A process is a lane. */
 export function turningBy(workers: readonly StepWorker[], { ready }: Opened): Turning {
   return { ready, turn: (planned, lane) => workers[lane]!.turn(planned) };
+}
+
+/** A process is a lane. */
+export function stallsBy(workers: readonly StepWorker[], { ready }: Opened): Stalling {
+  return { ready, run: (place, lane) => workers[lane]!.stall(place) };
 }
 
 /** Findings in the order of the steps; undefined where time has passed without one. */

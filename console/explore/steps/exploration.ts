@@ -20,6 +20,8 @@ import { PostCrashRuns, victimOf } from "../post_crash_run.ts";
 import { type RackRun, runRack } from "../rerun.ts";
 import { judgedByRobustness, Robustness } from "../robust/robustness.ts";
 import { isOfWrites, StrictHistory } from "../robust/strict_history.ts";
+import { type StallPlaces, stallPlacesOf } from "../stalls/places.ts";
+import { type Slack, slackOf } from "../slack.ts";
 import { recordOf } from "../survivors.ts";
 import {
   type ExploredRack,
@@ -56,6 +58,10 @@ export interface Opening extends Pick<Verdict, "hosts" | "judgedBy" | "writes" |
   readonly sweeps: readonly SweepSize[];
   /** Null where none are wanted, or this run fails. */
   readonly races: RunRaces | null;
+  /** Null where none are wanted, or there is nothing to break. */
+  readonly stalls: StallPlaces | null;
+  /** Null where nothing is promised of a host whose memory alone survives. */
+  readonly slack: Slack | null;
 }
 
 export interface SweepSize {
@@ -93,6 +99,10 @@ export function openExploration(
     futures: futuresOf(rack, { recording, targets, options }),
     sweeps: sweeps.map(sizeOf),
     races: failure === null && areInterleaved(rack, options) ? racesOf(recording) : null,
+    stalls: failure === null && isWorth && areStalled(options)
+      ? stallPlacesOf(rack, { recording, most: options.stalls! })
+      : null,
+    slack: slackOf(recording) ?? null,
   };
   return { exploration: { rack, options, recording, robustness, sweeps }, opening };
 }
@@ -102,6 +112,11 @@ function areInterleaved(
   { preemptions = 0, from, until }: ExploreOptions,
 ): boolean {
   return preemptions > 0 && from === undefined && until === undefined && hasInterleavings(plan);
+}
+
+function areStalled({ stalls = 0, stall, cut, from, until }: ExploreOptions): boolean {
+  return stalls > 0 && stall !== undefined && cut !== "none" && from === undefined &&
+    until === undefined;
 }
 
 function racesOf({ notes }: RackRun): RunRaces {

@@ -110,7 +110,7 @@ function documentOf(
   counterexample: Counterexample | null,
 ): Verdict {
   const wallMs = performance.now() - began;
-  const { hosts, judgedBy, writes, promises, failure } = opening;
+  const { hosts, judgedBy, writes, promises, failure, slack } = opening;
   const isFailed = conclusion.verdict !== "unsafe" && failure !== null;
   const { verdict, why } = isFailed ? { verdict: "failed", why: failure } as const : conclusion;
   const { instants, crashPoints, paths, bounded, covered, again, runs } = counts;
@@ -123,6 +123,7 @@ function documentOf(
     ...{ covered: covered.all(), again },
     exhaustive: verdict === "safe" && bounded === 0 && !isWindow,
     ...{ judgedBy, writes, promises },
+    ...(slack !== null && { slack }),
     wallMs,
     perSecond: Math.round(1_000 * crashPoints / wallMs),
     counterexample,

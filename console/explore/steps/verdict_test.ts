@@ -9,6 +9,8 @@ const OPENING: Opening = {
   ...{ hosts: ["a"], judgedBy: ["promises"], writes: 1, promises: 1, failure: null },
   ...{ nothing: null, endPs: 9, isCutOff: false, isRobust: false, futures: null, races: null },
   sweeps: [{ cut: "a", instants: 2, frames: [] }],
+  stalls: null,
+  slack: null,
 };
 const INSTANT = { ...NOTHING, instants: 1, crashPoints: 1 };
 const STEPS: readonly Step[] = [

@@ -12,6 +12,7 @@ import { exploreRunAt } from "../../replay/fork.ts";
 import { resumeRun } from "../../replay/resume/resume_run.ts";
 import { exitOf as exitOfExplored, exploreScenario } from "../../explore/explore_scenario.ts";
 import { exploreCells, type MatrixPlace, matrixPlaces } from "../../explore/matrix.ts";
+import { verdictWords } from "../../api/explore_text.ts";
 import { exploredDocument, progressText } from "../../explore/report.ts";
 import { exploreOptions } from "../../explore/options.ts";
 import { bringUp } from "../../rack/bring_up.ts";
@@ -155,7 +156,7 @@ async function explore(
   });
   const document = JSON.parse(JSON.stringify(exploredDocument(explored), plainly));
   say({ say: "result", result: { kind: "explore", explored: document } });
-  const verdicts = [...new Set(explored.explored.map(({ verdict }) => verdict.verdict))];
+  const verdicts = [...new Set(explored.explored.map(({ verdict }) => verdictWords(verdict)))];
   const isGood = exitOfExplored(explored) === EXIT.done;
   say({ say: "end", verdict: verdicts.join(", "), isGood });
 }
@@ -182,7 +183,7 @@ async function cut({ order, signal }: Work<"cut">): Promise<void> {
   const explored = JSON.parse(JSON.stringify({ scenario, seed, runs }, plainly));
   say({ say: "result", result: { kind: "cut", explored } });
   const isGood = exitOfExplored({ explored: [{ verdict }], isWhole: true }) === EXIT.done;
-  say({ say: "end", verdict: verdict.verdict, isGood });
+  say({ say: "end", verdict: verdictWords(verdict), isGood });
 }
 
 const CELLS_MS = 2_000;

@@ -16,6 +16,7 @@ import { isOperator } from "../data/session.ts";
 import { Empty, Loading } from "../frame/empty.tsx";
 import { OptionFields, type Typed, typedOrder } from "../frame/option_fields.tsx";
 import { count, plural, time } from "../figures.ts";
+import { verdictWords } from "../../api/explore_text.ts";
 import { countsText, keptText } from "./verdict_text.ts";
 import { go, hrefOf, place, run } from "../state.ts";
 import type { View } from "../view.ts";
@@ -204,7 +205,7 @@ function Explored(
         <>
           {runs.length === 1 ? <h2>{countsText(shown)}</h2> : (
             <h2>
-              {shown.variant}: {shown.verdict}
+              {shown.variant}: {verdictWords(shown)}
               <small>{countsText(shown)}</small>
             </h2>
           )}

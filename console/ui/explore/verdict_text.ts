@@ -1,6 +1,12 @@
 import type { ExploreResult } from "../../api/jobs.ts";
 import { plural } from "../figures.ts";
-import { interleavingsText, leftText, pointsText } from "../../api/explore_text.ts";
+import {
+  interleavingsText,
+  leftText,
+  pointsText,
+  slackText,
+  stallsText,
+} from "../../api/explore_text.ts";
 
 type Explored = ExploreResult["runs"][number];
 
@@ -14,7 +20,17 @@ const KEPT: Readonly<Record<Explored["judgedBy"][number], string>> = {
 
 /** `180 crash points at 12 instants of server, judged by check, all choices at all instants`. */
 export function countsText(
-  { crashPoints, instants, hosts, judgedBy, exhaustive, interleavings, counterexample }: Pick<
+  {
+    crashPoints,
+    instants,
+    hosts,
+    judgedBy,
+    exhaustive,
+    interleavings,
+    counterexample,
+    stalls,
+    slack,
+  }: Pick<
     Explored,
     | "crashPoints"
     | "instants"
@@ -23,6 +39,8 @@ export function countsText(
     | "exhaustive"
     | "interleavings"
     | "counterexample"
+    | "stalls"
+    | "slack"
   >,
 ): string {
   return [
@@ -37,6 +55,8 @@ export function countsText(
       : [leftText(interleavings)]),
     ...(judgedBy.length > 0 ? [`judged by ${judgedBy.join(", ")}`] : []),
     ...(exhaustive ? ["all choices at all instants"] : []),
+    ...(stalls === undefined ? [] : [stallsText(stalls)]),
+    ...(slack === undefined ? [] : [slackText(slack)]),
   ].join(", ");
 }
 

@@ -24,6 +24,8 @@ export interface RackPlan {
   readonly faults: readonly FaultPlan[];
   /** Early write-backs, so that a power failure finds their bytes in SCM. */
   readonly writebacks?: readonly WritebackPlan[];
+  /** Of cores and cards, in `rack explore`. */
+  readonly stalls?: readonly StallPlan[];
   readonly linkFaults?: readonly LinkFaultPlan[];
   readonly until: Time | null;
   /**
@@ -90,6 +92,30 @@ export interface HoldPlan {
   readonly step: "access" | "store";
   readonly number: number;
   readonly until: Time;
+}
+
+/**
+ * A core or a card stands still for `ps`, for `rack explore`: a core as if it were preempted, or a cache missed, once
+ * its thread has come to its `number`-th rest; a card's DMA engine from its `number`-th message to the host on.
+ */
+export interface StallPlan {
+  readonly node: string;
+  /** Host, life and thread, as in notes; or card and life. */
+  readonly by: string;
+  /** Counted from 1. */
+  readonly number: number;
+  readonly ps: Time;
+  /** When it begins, for readers: the number decides. */
+  readonly at: Time;
+}
+
+/** Looks up the stalls of `by`, whose rests or messages it counts. Undefined: it has none. */
+export function stallsOf(plan: Pick<RackPlan, "stalls">, by: string): (() => Time) | undefined {
+  const own = plan.stalls?.filter((stall) => stall.by === by) ?? [];
+  if (own.length === 0) return undefined;
+  const lengths = new Map(own.map(({ number, ps }) => [number, ps]));
+  let count = 0;
+  return () => lengths.get(++count) ?? 0;
 }
 
 export function withHolds(plan: RackPlan, holds: readonly HoldPlan[]): RackPlan {

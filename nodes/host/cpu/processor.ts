@@ -13,7 +13,7 @@ import { notAwaited } from "./forgotten_calls.ts";
 import { logText } from "./log_text.ts";
 import { type Source, type Steps, stepsOf, type Wait, type Wake } from "./program.ts";
 import { areOnlySpinsDue, type OnBusy, PollStreak, type Spin, Spins } from "./spin.ts";
-import { awaited, polledIn, siteOf } from "./wait_site.ts";
+import { awaited, polledIn, siteOf, type WaitSite } from "./wait_site.ts";
 import { WatchedRanges } from "./watched_ranges.ts";
 
 export interface Range {
@@ -46,12 +46,24 @@ interface TaskPlan<T> {
   readonly onFailure: (error: unknown) => void;
 }
 
+/**
+ * Called as a thread comes to a rest, where it pays for its work and waits.
+ * @param rest.site the line at which it rests, which takes a while.
+ * @returns how long its core stands still there, in ps.
+ */
+export type Rests = (rest: {
+  readonly thread: string;
+  readonly now: Time;
+  readonly site: () => WaitSite;
+}) => Time;
+
 interface ProcessorPlan {
   readonly cores: number;
   readonly pollPs: Time;
   readonly interruptPs: Time;
   readonly map: AddressMap;
   readonly onBusy?: OnBusy;
+  readonly rests?: Rests;
 }
 
 export interface Unfinished {
@@ -519,6 +531,11 @@ export class Processor {
    * its condition now, so every later event must end the wait.
    */
   #wait(task: Task, wait: Wait, now: Time): void {
+    const { rests } = this.#plan;
+    if (rests !== undefined) {
+      const site = () => wait?.kind !== undefined && "answers" in wait ? siteOf(task.steps!) : {};
+      task.account.owed += rests({ thread: task.plan.name, now, site });
+    }
     this.#pay(task, now);
     task.wait = wait;
     task.since = now;
