@@ -32,19 +32,33 @@ export function interleavingsText({ runs, orders, preemptions, stallPs }: Tried)
   return `${countOf(orders, "interleaving")} in ${countOf(runs, "run")} with ${bound}`;
 }
 
-interface StallsTried {
+interface RunsTried {
   readonly tried: number;
   readonly places: number;
   readonly orders: number;
-  readonly stallPs: Time;
+  readonly ps: Time;
   readonly crashPoints: number;
 }
 
 /** `64 of 310 places of cores and cards stalled for 50 us, 12 new orders with 480 crash points`. */
-export function stallsText({ tried, places, orders, stallPs, crashPoints }: StallsTried): string {
-  const where = tried === places ? `all ${places} places` : `${tried} of ${places} places`;
+export function stallsText(tried: RunsTried): string {
+  return `${placesText(tried)} of cores and cards stalled for ${ordersText(tried)}`;
+}
+
+/** `64 of 90 faults of one frame, late by 50 us, 12 new orders with 480 crash points`. */
+export function framesText(tried: RunsTried): string {
+  return `${placesText(tried, "faults")} of one frame, lost, overtaken or late by ${
+    ordersText(tried)
+  }`;
+}
+
+function placesText({ tried, places }: RunsTried, what = "places"): string {
+  return tried === places ? `all ${places} ${what}` : `${tried} of ${places} ${what}`;
+}
+
+function ordersText({ orders, ps, crashPoints }: RunsTried): string {
   const found = `${countOf(orders, "new order")} with ${countOf(crashPoints, "crash point")}`;
-  return `${where} of cores and cards stalled for ${formatTime(stallPs)}, ${found}`;
+  return `${formatTime(ps)}, ${found}`;
 }
 
 /** `least time from memory to a promise 612.3 ns: write 3 of a/0/put#1 on b`. */
@@ -67,7 +81,7 @@ export function verdictWords(
   { verdict, exhaustive, stalls }: {
     readonly verdict: "safe" | "unsafe" | "partial" | "failed" | "unchecked";
     readonly exhaustive: boolean;
-    readonly stalls?: Pick<StallsTried, "tried" | "places"> | undefined;
+    readonly stalls?: Pick<RunsTried, "tried" | "places"> | undefined;
   },
 ): string {
   switch (verdict) {

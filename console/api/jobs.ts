@@ -196,6 +196,9 @@ const counterexample = z.object({
   stalls: z.array(z.record(z.string(), z.unknown())).optional().describe(
     "the core or card that stands still in the run",
   ),
+  linkFaults: z.array(z.record(z.string(), z.unknown())).optional().describe(
+    "what happens to a frame in the run, beside the scenario's faults",
+  ),
   faults: z.array(z.record(z.string(), z.unknown())),
   isReplayable: z.boolean(),
   places: z.array(span),
@@ -208,6 +211,15 @@ const counterexample = z.object({
   operation: orNull(ladderDocument).describe("the ladder as data, without frames"),
 }).meta({ id: "Counterexample" });
 export type Counterexample = z.infer<typeof counterexample>;
+
+const runsTried = z.object({
+  tried: z.number(),
+  places: z.number().describe("of the run, at which it may happen"),
+  orders: z.number().describe("new ones, whose power failures were judged"),
+  ps: z.number().describe("length of a stall, or of a frame's delay"),
+  instants: z.number(),
+  crashPoints: z.number(),
+});
 
 const covered = z.object({
   instants: z.number(),
@@ -251,14 +263,10 @@ export const exploreResult = z.object({
       stallPs: z.number().optional(),
       untried: z.number(),
     }).optional().describe("of programs' accesses to shared regions, without power failures"),
-    stalls: z.object({
-      tried: z.number(),
-      places: z.number().describe("of the run, at which a core or card may stall"),
-      orders: z.number().describe("new ones, whose power failures were judged"),
-      stallPs: z.number(),
-      instants: z.number(),
-      crashPoints: z.number(),
-    }).optional().describe("runs with a stall each; absent: the verdict leans on one timing"),
+    stalls: runsTried.optional().describe(
+      "runs in which a core or card stands still; absent: the verdict leans on one timing",
+    ),
+    frames: runsTried.optional().describe("runs in which a frame is lost, late or overtaken"),
     slack: z.object({
       ps: z.number(),
       by: z.string(),

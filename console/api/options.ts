@@ -76,7 +76,7 @@ export const EXPLORE_OPTIONS = {
   stall: {
     type: "time",
     normal: 50 * PS_PER_US,
-    what: "how long a preemption may be, and how long each stall is",
+    what: "how long a preemption may be, how long each stall is, and how late a frame",
     label: "Each at most",
   },
   stalls: {
@@ -87,6 +87,15 @@ export const EXPLORE_OPTIONS = {
     what: "runs in each of which one core or card stands still, one of each kind of place first; " +
       "0: none, a verdict on this timing alone",
     label: "Runs with a stall at most",
+  },
+  frames: {
+    type: "whole",
+    least: 0,
+    most: MANY,
+    normal: 0,
+    what: "runs in each of which one frame is lost, late or overtaken at one of its hops, one of " +
+      "each kind first",
+    label: "Runs with a frame lost or late at most",
   },
   interleavings: {
     type: "whole",

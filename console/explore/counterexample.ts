@@ -6,7 +6,7 @@ import type { TimedRecord } from "../../fabric/audit.ts";
 import type { FaultPlan, WritebackPlan } from "../../fabric/rack/plan/plan.ts";
 import { formatTime, type Time } from "../../fabric/base/time.ts";
 import type { TraceLine } from "../../fabric/trace/trace.ts";
-import { holdLine, stallLine, writebackLine } from "../rack/fault_lines.ts";
+import { holdLine, linkFaultLine, stallLine, writebackLine } from "../rack/fault_lines.ts";
 import { inOrder } from "../checks/run_record.ts";
 import { endOf, judgeProtocols } from "../reports/protocol_checks.ts";
 import { byTime, faultsWith } from "./post_crash_run.ts";
@@ -86,15 +86,16 @@ function isOwn({ checker }: Violation): boolean {
 
 /** Lines of a `faults.jsonl` with which `rack run --faults` replays the counterexample. */
 export function faultLines(
-  { faults, writebacks, holds = [], stalls = [] }: Pick<
+  { faults, writebacks, holds = [], stalls = [], linkFaults = [] }: Pick<
     Counterexample,
-    "faults" | "writebacks" | "holds" | "stalls"
+    "faults" | "writebacks" | "holds" | "stalls" | "linkFaults"
   >,
 ) {
   const power = faults.map(({ at, action, node }) => JSON.stringify({ at, action, nodes: [node] }));
   return [
     ...holds.map(holdLine),
     ...stalls.map(stallLine),
+    ...linkFaults.map(linkFaultLine),
     ...writebacks.map(writebackLine),
     ...power,
   ];

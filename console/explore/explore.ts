@@ -9,8 +9,8 @@ import { turnRound } from "./interleavings/interleavings.ts";
 import type { Turning } from "./interleavings/search.ts";
 import { verdictOfAll } from "./interleavings/verdict.ts";
 import { type Exploration, openExploration, type Opening } from "./steps/exploration.ts";
-import type { Stalling } from "./stalls/search.ts";
-import { StallJudge } from "./stalls/stalled.ts";
+import { DisturbedJudge } from "./disturbed/disturbed.ts";
+import type { Disturbing } from "./disturbed/search.ts";
 import { StepJudge } from "./steps/judge_steps.ts";
 import type { Step } from "./steps/verdict.ts";
 import type { ExploredRack, ExploreOptions, ExploreProgress, Verdict } from "./types.ts";
@@ -28,17 +28,17 @@ export async function explore(
   const began = performance.now();
   const { exploration, opening } = openExploration(rack, options);
   const steps = () => stepsOf(exploration, opening);
-  const turning = turningOf(exploration), stalling = stallingOf(exploration);
-  return await verdictOfAll(opening, { turning, stalling, steps, options, began, onProgress });
+  const turning = turningOf(exploration), disturbing = disturbingOf(exploration);
+  return await verdictOfAll(opening, { turning, disturbing, steps, options, began, onProgress });
 }
 
-function stallingOf(exploration: Exploration): Stalling {
-  const judge = new StallJudge(exploration);
+function disturbingOf(exploration: Exploration): Disturbing {
+  const judge = new DisturbedJudge(exploration);
   return {
     ready: [Promise.resolve()],
-    async run(place) {
+    async run(disturbance) {
       await sleep(0);
-      return judge.judge(place);
+      return judge.judge(disturbance);
     },
   };
 }

@@ -17,10 +17,10 @@ import { faultLines } from "./counterexample.ts";
 import { explore } from "./explore.ts";
 import { checkNative, exploreNative, recoveriesText } from "./native/explore_native.ts";
 import type { Turned } from "./interleavings/interleavings.ts";
-import type { Stalled } from "./stalls/stalled.ts";
+import type { Disturbed } from "./disturbed/disturbed.ts";
 import { verdictOfAll } from "./interleavings/verdict.ts";
 import type { ExploreJob, ExploreRequest } from "../rack/own/explore_main.ts";
-import { dealSteps, openWorkers, stallsBy, type StepWorker, turningBy } from "./steps/deal.ts";
+import { dealSteps, openWorkers, disturbingBy, type StepWorker, turningBy } from "./steps/deal.ts";
 import type { Opening } from "./steps/exploration.ts";
 import type { StepFound } from "./steps/judge_steps.ts";
 import { type Explored, progressText } from "./report.ts";
@@ -191,10 +191,10 @@ export class Explorer {
       const workers = Array.from({ length: this.#jobs }, (_, lane) => stepWorker(pool, lane, job));
       const watched = { workers: () => pool.workers, stopped, programs: who };
       const opened = await stoppable(openWorkers(workers), watched);
-      const turning = turningBy(workers, opened), stalling = stallsBy(workers, opened);
+      const turning = turningBy(workers, opened), disturbing = disturbingBy(workers, opened);
       const steps = () => dealSteps(workers, opened, options);
       return await verdictOfAll(opened.opening, {
-        ...{ turning, stalling, steps, options, began, onProgress },
+        ...{ turning, disturbing, steps, options, began, onProgress },
       });
     } finally {
       pool.stop();
@@ -215,7 +215,7 @@ function stepWorker(pool: WorkerPool, lane: number, job: ExploreJob): StepWorker
   return {
     open: () => ask<Opening>({ open: job }),
     turn: (planned) => ask<Turned>({ turn: planned }),
-    stall: (place) => ask<Stalled>({ stall: place }),
+    disturb: (disturbance) => ask<Disturbed>({ disturb: disturbance }),
     judge: ({ sweep, from, to, spent }) =>
       ask<readonly StepFound[]>({ judge: { sweep, from, to, spent } }),
     stop: () => pool.stop(lane),

@@ -1,6 +1,8 @@
 import type { HoldPlan, StallPlan, WritebackPlan } from "../../fabric/rack/plan/plan.ts";
+import type { LinkFaultPlan } from "../../fabric/rack/plan/link_plan.ts";
 import { formatTime } from "../../fabric/base/time.ts";
 import {
+  framesText,
   interleavingsText,
   leftText,
   pointsText,
@@ -79,6 +81,7 @@ function countsText(verdict: Verdict): string {
     ...(bounded > 0 ? [more] : []),
     ...(interleavings === undefined ? [] : [interleavings, leftText(verdict.interleavings!)]),
     ...(verdict.stalls === undefined ? [] : [stallsText(verdict.stalls)]),
+    ...(verdict.frames === undefined ? [] : [framesText(verdict.frames)]),
     ...(verdict.slack === undefined ? [] : [slackText(verdict.slack)]),
     ...(why === undefined ? [] : [verdict.verdict === "partial" ? `not all: ${why}` : why]),
   ];
@@ -127,15 +130,28 @@ function stallText({ by, number, at, ps }: StallPlan): string {
   return `${what} from ${at} ps (${formatTime(at)}) on for ${formatTime(ps)}`;
 }
 
+function frameText({ action, at, nth = 1, delayPs = 0 }: LinkFaultPlan): string {
+  const what = action === "loss"
+    ? "is lost"
+    : action === "delay"
+    ? `is late by ${formatTime(delayPs)}`
+    : "is overtaken by the next";
+  const which = nth === 1 ? "the frame" : `frame ${nth}`;
+  return `${which} that is sent at ${at} ps (${formatTime(at)}) ${what}`;
+}
+
 function counterexampleText(counterexample: Counterexample, command: string | null): string {
   const { hosts, atPs, found, checker, promised, places, writebacks, again, ladder, holds } =
     counterexample;
-  const { printed, stalls } = counterexample;
+  const { printed, stalls, linkFaults } = counterexample;
   const sections = [
     ...(stalls === undefined
       ? []
       : [`Something stands still, as it may on a machine:\n${indented(stalls.map(stallText))}`]),
-    stalls !== undefined && hosts.length === 0
+    ...(linkFaults === undefined
+      ? []
+      : [`One frame fares badly:\n${indented(linkFaults.map(frameText))}`]),
+    (stalls ?? linkFaults) !== undefined && hosts.length === 0
       ? "It fails without a power failure."
       : holds === undefined
       ? `The power of ${hosts.join(", ")} fails at ${atPs} ps (${formatTime(atPs)}).`

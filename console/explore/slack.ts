@@ -1,6 +1,6 @@
 /**
  * By how little a run's promises hold: the least time from the instant at which a write's bytes are durable, in every
- * way to find memory, to the promise. A small one may be luck: `stalls/` asks what enforces it.
+ * way to find memory, to the promise. A small one may be luck: `disturbed/` asks what enforces it.
  */
 import type { Time } from "../../fabric/base/time.ts";
 import type { TimedRecord } from "../../fabric/audit.ts";

@@ -11,6 +11,7 @@ import type {
   StallPlan,
   WritebackPlan,
 } from "../../fabric/rack/plan/plan.ts";
+import type { LinkFaultPlan } from "../../fabric/rack/plan/link_plan.ts";
 import type { Time } from "../../fabric/base/time.ts";
 import type { FactoryOptions } from "../../nodes/make_host.ts";
 import type { MakeProgram } from "../../nodes/host/own_programs.ts";
@@ -43,7 +44,7 @@ export type Cut = ValueOf<typeof EXPLORE_OPTIONS.cut>;
 /**
  * Default of `cut`: each host in turn to whose SCM programs note writes, or whose protocol recovers
  * or checks; if a protocol checks, each host whose SCM is written to. Default of `preemptions` and
- * `stalls`: none.
+ * `stalls`, `frames`: none.
  */
 export interface ExploreOptions extends Omit<ValuesOf<typeof EXPLORE_OPTIONS>, "for" | "jobs"> {
   readonly choices: number;
@@ -90,14 +91,15 @@ export interface Interleavings {
   readonly untried: number;
 }
 
-/** Runs with one stall each. */
-export interface Stalls {
+/** Runs in each of which one thing goes otherwise than in the plain one. */
+export interface RunsTried {
   readonly tried: number;
-  /** All of the run at which a core or card may stall. */
+  /** All of the run at which it may. */
   readonly places: number;
   /** Orders that none before had, whose power failures were judged. */
   readonly orders: number;
-  readonly stallPs: Time;
+  /** How long a core or card stands still, or a frame is late. */
+  readonly ps: Time;
   readonly instants: number;
   readonly crashPoints: number;
 }
@@ -155,7 +157,9 @@ export interface Verdict {
   /** Absent where no two programs share bytes of a region, or none was wanted. */
   readonly interleavings?: Interleavings;
   /** Absent where no core or card was stalled: the verdict leans on the model's timing. */
-  readonly stalls?: Stalls;
+  readonly stalls?: RunsTried;
+  /** Absent where no frame was lost, late or overtaken but by the scenario. */
+  readonly frames?: RunsTried;
   /** Absent where nothing is promised of a host whose memory alone survives. */
   readonly slack?: Slack;
   readonly wallMs: number;
@@ -174,6 +178,8 @@ export interface Counterexample {
   readonly holds?: readonly HoldPlan[];
   /** The core or card that stands still in the run; `hosts` is empty where it fails without a power failure. */
   readonly stalls?: readonly StallPlan[];
+  /** What happens to a frame in the run, beside the scenario's faults. */
+  readonly linkFaults?: readonly LinkFaultPlan[];
   readonly faults: readonly FaultPlan[];
   /** A run with these faults shows it; false if it takes a power failure of a recovery. */
   readonly isReplayable: boolean;

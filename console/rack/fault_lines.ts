@@ -145,6 +145,11 @@ export function holdLine({ node, by, step, number, until }: HoldPlan): string {
   return JSON.stringify({ at: until, action: "hold", nodes: [node], by, step, number });
 }
 
+/** {@link readFaultLines} parses it. */
+export function linkFaultLine(fault: LinkFaultPlan): string {
+  return JSON.stringify({ at: fault.at, action: "link", nodes: [], fault });
+}
+
 /** {@link readFaultLines} parses it; `at` is when it begins. */
 export function stallLine({ at, node, by, number, ps }: StallPlan): string {
   return JSON.stringify({ at, action: "stall", nodes: [node], by, number, ps });

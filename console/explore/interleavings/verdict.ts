@@ -4,28 +4,28 @@
 import type { Opening } from "../steps/exploration.ts";
 import { type Steps, verdictOf } from "../steps/verdict.ts";
 import type { ExploreOptions, ExploreProgress, Verdict } from "../types.ts";
-import { type FoundByStalls, type Stalling, tryStalls } from "../stalls/search.ts";
+import { disturb, type Disturbing, type FoundDisturbed } from "../disturbed/search.ts";
 import { interleave, type Interleaved, type Turning } from "./search.ts";
 
 const SHARE = 1 / 2;
 
 /**
- * Asks for interleavings, where they are wanted, for power failures, and then for power failures in runs with a stall.
+ * Asks for interleavings, where they are wanted, for power failures, and then for power failures in disturbed runs.
  * @param more.steps begins the steps of power failures, where these are looked at.
  * @param more.began when the exploration did, by `performance.now()`.
  */
 export async function verdictOfAll(
   opening: Opening,
-  { turning, stalling, steps, options, began, onProgress }: {
+  { turning, disturbing, steps, options, began, onProgress }: {
     readonly turning: Turning;
-    readonly stalling: Stalling;
+    readonly disturbing: Disturbing;
     readonly steps: () => Steps;
     readonly options: ExploreOptions;
     readonly began: number;
     readonly onProgress: (progress: ExploreProgress) => void;
   },
 ): Promise<Verdict> {
-  const { races, stalls } = opening, isAlone = options.cut === "none";
+  const { races } = opening, isAlone = options.cut === "none";
   const part = races === null ? 0 : isAlone ? 1 : SHARE;
   const interleaved = races === null ? undefined : await interleave(races, options, {
     turning,
@@ -35,33 +35,42 @@ export async function verdictOfAll(
     return verdictWithout(opening, interleaved, began);
   }
   const runs = interleaved?.counts.runs;
-  const ofCuts = (1 - part) * (stalls === null ? 1 : SHARE), ofStalls = 1 - part - ofCuts;
+  const kinds = (["stalls", "frames"] as const).flatMap((kind) =>
+    opening[kind] === null ? [] : [{ kind, disturbances: opening[kind] }]
+  );
+  const each = (1 - part) / (1 + kinds.length);
   const tell = (share: number, crashPoints: number) =>
     onProgress({ share, crashPoints, ...(runs !== undefined && { runs }) });
-  const verdict = await verdictOf(opening, {
-    steps: steps(),
-    options,
-    began,
-    onProgress: ({ share, crashPoints }) => tell(part + ofCuts * share, crashPoints),
-  });
-  const plain = withInterleavings(verdict, interleaved);
-  // Behind one that decides, or that was ended, no run is made.
-  if (stalls === null || plain.verdict !== "safe") return plain;
-  const found = await tryStalls(stalls, options, {
-    stalling,
-    began,
-    onProgress: ({ share, crashPoints }) =>
-      tell(part + ofCuts + ofStalls * share, plain.crashPoints + crashPoints),
-  });
-  return withStalls(plain, found, performance.now() - began);
+  let verdict = withInterleavings(
+    await verdictOf(opening, {
+      steps: steps(),
+      options,
+      began,
+      onProgress: ({ share, crashPoints }) => tell(part + each * share, crashPoints),
+    }),
+    interleaved,
+  );
+  for (const [i, { kind, disturbances }] of kinds.entries()) {
+    // Behind one that decides, or that was ended, no run is made.
+    if (verdict.verdict !== "safe") return verdict;
+    const { crashPoints: before } = verdict;
+    const found = await disturb(disturbances, options, {
+      disturbing,
+      began,
+      onProgress: ({ share, crashPoints }) =>
+        tell(part + each * (1 + i + share), before + crashPoints),
+    });
+    verdict = { ...withDisturbed(verdict, kind, found), wallMs: performance.now() - began };
+  }
+  return verdict;
 }
 
-function withStalls(
+function withDisturbed(
   verdict: Verdict,
-  { counts: stalls, counterexample, why }: FoundByStalls,
-  wallMs: number,
+  kind: "stalls" | "frames",
+  { counts, counterexample, why }: FoundDisturbed,
 ): Verdict {
-  const all = { ...verdict, stalls, wallMs };
+  const all = { ...verdict, [kind]: counts };
   if (counterexample !== null) {
     return { ...all, verdict: "unsafe", exhaustive: false, counterexample };
   }

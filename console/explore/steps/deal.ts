@@ -11,9 +11,9 @@
 import { sleep } from "../../../fabric/bus/wall_time.ts";
 import type { Planned, Turned } from "../interleavings/interleavings.ts";
 import type { Turning } from "../interleavings/search.ts";
-import type { StallPlace } from "../stalls/places.ts";
-import type { Stalling } from "../stalls/search.ts";
-import type { Stalled } from "../stalls/stalled.ts";
+import type { Disturbance } from "../disturbed/disturbances.ts";
+import type { Disturbed } from "../disturbed/disturbed.ts";
+import type { Disturbing } from "../disturbed/search.ts";
 import { AGAIN_COST } from "../protocol_judge.ts";
 import type { Opening, SweepSize } from "./exploration.ts";
 import type { ExploreOptions } from "../types.ts";
@@ -23,7 +23,7 @@ import type { Step } from "./verdict.ts";
 export interface StepWorker {
   open(): Promise<Opening>;
   turn(planned: Planned): Promise<Turned>;
-  stall(place: StallPlace): Promise<Stalled>;
+  disturb(disturbance: Disturbance): Promise<Disturbed>;
   judge(range: StepRange): Promise<readonly StepFound[]>;
   stop(): void;
 }
@@ -53,8 +53,8 @@ export function turningBy(workers: readonly StepWorker[], { ready }: Opened): Tu
 }
 
 /** A process is a lane. */
-export function stallsBy(workers: readonly StepWorker[], { ready }: Opened): Stalling {
-  return { ready, run: (place, lane) => workers[lane]!.stall(place) };
+export function disturbingBy(workers: readonly StepWorker[], { ready }: Opened): Disturbing {
+  return { ready, run: (disturbance, lane) => workers[lane]!.disturb(disturbance) };
 }
 
 /** Findings in the order of the steps; undefined where time has passed without one. */

@@ -53,7 +53,7 @@ async function together(judge: Judge, { workers, seed }: { workers: number; seed
     return {
       open: () => Promise.resolve(OPENING),
       turn: () => Promise.reject(new Error("Found a run: expected steps")),
-      stall: () => Promise.reject(new Error("Found a run: expected steps")),
+      disturb: () => Promise.reject(new Error("Found a run: expected steps")),
       async judge({ sweep, from, to, spent }) {
         const given = stopped, found: StepFound[] = [];
         let cost = spent;
@@ -130,7 +130,7 @@ describe("dealSteps", () => {
     const worker: StepWorker = {
       open: () => Promise.resolve(OPENING),
       turn: () => Promise.reject(new Error("Found a run: expected steps")),
-      stall: () => Promise.reject(new Error("Found a run: expected steps")),
+      disturb: () => Promise.reject(new Error("Found a run: expected steps")),
       // Second power failures reach their limit in the second range, of which the dealer has not heard the first.
       async judge({ from, to, spent }) {
         if (++ranges < 3) return Array.from({ length: to - from }, () => recovered(200_000, spent));

@@ -20,7 +20,7 @@ import { PostCrashRuns, victimOf } from "../post_crash_run.ts";
 import { type RackRun, runRack } from "../rerun.ts";
 import { judgedByRobustness, Robustness } from "../robust/robustness.ts";
 import { isOfWrites, StrictHistory } from "../robust/strict_history.ts";
-import { type StallPlaces, stallPlacesOf } from "../stalls/places.ts";
+import { type Disturbances, framesOfRun, stallsOfRun } from "../disturbed/disturbances.ts";
 import { type Slack, slackOf } from "../slack.ts";
 import { recordOf } from "../survivors.ts";
 import {
@@ -59,7 +59,8 @@ export interface Opening extends Pick<Verdict, "hosts" | "judgedBy" | "writes" |
   /** Null where none are wanted, or this run fails. */
   readonly races: RunRaces | null;
   /** Null where none are wanted, or there is nothing to break. */
-  readonly stalls: StallPlaces | null;
+  readonly stalls: Disturbances | null;
+  readonly frames: Disturbances | null;
   /** Null where nothing is promised of a host whose memory alone survives. */
   readonly slack: Slack | null;
 }
@@ -99,9 +100,7 @@ export function openExploration(
     futures: futuresOf(rack, { recording, targets, options }),
     sweeps: sweeps.map(sizeOf),
     races: failure === null && areInterleaved(rack, options) ? racesOf(recording) : null,
-    stalls: failure === null && isWorth && areStalled(options)
-      ? stallPlacesOf(rack, { recording, most: options.stalls! })
-      : null,
+    ...disturbancesOf(rack, { recording, options, isWorth: failure === null && isWorth }),
     slack: slackOf(recording) ?? null,
   };
   return { exploration: { rack, options, recording, robustness, sweeps }, opening };
@@ -114,9 +113,21 @@ function areInterleaved(
   return preemptions > 0 && from === undefined && until === undefined && hasInterleavings(plan);
 }
 
-function areStalled({ stalls = 0, stall, cut, from, until }: ExploreOptions): boolean {
-  return stalls > 0 && stall !== undefined && cut !== "none" && from === undefined &&
-    until === undefined;
+function disturbancesOf(
+  rack: ExploredRack,
+  { recording, options, isWorth }: {
+    readonly recording: RackRun;
+    readonly options: ExploreOptions;
+    readonly isWorth: boolean;
+  },
+): Pick<Opening, "stalls" | "frames"> {
+  const { stalls = 0, frames = 0, stall: ps, cut, from, until } = options;
+  const isAll = cut !== "none" && from === undefined && until === undefined;
+  if (!isWorth || !isAll || ps === undefined) return { stalls: null, frames: null };
+  return {
+    stalls: stalls > 0 ? stallsOfRun(rack, { recording, most: stalls, ps }) : null,
+    frames: frames > 0 ? framesOfRun(rack, { recording, most: frames, ps }) : null,
+  };
 }
 
 function racesOf({ notes }: RackRun): RunRaces {

@@ -10,6 +10,7 @@ const OPENING: Opening = {
   ...{ nothing: null, endPs: 9, isCutOff: false, isRobust: false, futures: null, races: null },
   sweeps: [{ cut: "a", instants: 2, frames: [] }],
   stalls: null,
+  frames: null,
   slack: null,
 };
 const INSTANT = { ...NOTHING, instants: 1, crashPoints: 1 };

@@ -19,8 +19,8 @@ import {
   type StepRange,
 } from "../../explore/steps/judge_steps.ts";
 import { type Planned, type Turned, turnRound } from "../../explore/interleavings/interleavings.ts";
-import type { StallPlace } from "../../explore/stalls/places.ts";
-import { type Stalled, StallJudge } from "../../explore/stalls/stalled.ts";
+import type { Disturbance } from "../../explore/disturbed/disturbances.ts";
+import { type Disturbed, DisturbedJudge } from "../../explore/disturbed/disturbed.ts";
 import type { ExploredRack, ExploreOptions } from "../../explore/types.ts";
 
 export interface ExploreJob {
@@ -33,35 +33,35 @@ export interface ExploreJob {
 
 /**
  * A rack to be explored, answered with an {@link Opening}; then runs with its accesses in another
- * order, steps, and runs with a stall, with the findings of each.
+ * order, steps, and disturbed runs, with the findings of each.
  */
 export type ExploreRequest =
   | { readonly open: ExploreJob }
   | { readonly turn: Planned }
-  | { readonly stall: StallPlace }
+  | { readonly disturb: Disturbance }
   | { readonly judge: StepRange };
 
 let opened: {
   readonly exploration: Exploration;
   readonly judge: StepJudge;
-  readonly stalls: StallJudge;
+  readonly disturbed: DisturbedJudge;
 } | undefined;
 
 async function work(
   request: ExploreRequest,
   { stopped }: Asker<never>,
-): Promise<Opening | readonly StepFound[] | Turned | Stalled> {
+): Promise<Opening | readonly StepFound[] | Turned | Disturbed> {
   if ("open" in request) {
     const { options, ...job } = request.open;
     const { exploration, opening } = openExploration(await rackOf(job), options);
-    const judge = new StepJudge(exploration), stalls = new StallJudge(exploration);
-    opened = { exploration, judge, stalls };
+    const judge = new StepJudge(exploration), disturbed = new DisturbedJudge(exploration);
+    opened = { exploration, judge, disturbed };
     return opening;
   }
   // Another process has replaced one that ended, and does not have the rack.
   if (opened === undefined) throw new RackError("Found that the process ended by itself");
   if ("turn" in request) return turnRound(request.turn, opened.exploration);
-  if ("stall" in request) return opened.stalls.judge(request.stall);
+  if ("disturb" in request) return opened.disturbed.judge(request.disturb);
   return await judgeRange(opened.judge, request.judge, stopped);
 }
 

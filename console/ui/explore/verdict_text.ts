@@ -1,6 +1,7 @@
 import type { ExploreResult } from "../../api/jobs.ts";
 import { plural } from "../figures.ts";
 import {
+  framesText,
   interleavingsText,
   leftText,
   pointsText,
@@ -29,6 +30,7 @@ export function countsText(
     interleavings,
     counterexample,
     stalls,
+    frames,
     slack,
   }: Pick<
     Explored,
@@ -40,6 +42,7 @@ export function countsText(
     | "interleavings"
     | "counterexample"
     | "stalls"
+    | "frames"
     | "slack"
   >,
 ): string {
@@ -56,6 +59,7 @@ export function countsText(
     ...(judgedBy.length > 0 ? [`judged by ${judgedBy.join(", ")}`] : []),
     ...(exhaustive ? ["all choices at all instants"] : []),
     ...(stalls === undefined ? [] : [stallsText(stalls)]),
+    ...(frames === undefined ? [] : [framesText(frames)]),
     ...(slack === undefined ? [] : [slackText(slack)]),
   ].join(", ");
 }

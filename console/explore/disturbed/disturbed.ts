@@ -1,20 +1,20 @@
 /**
- * A run in which one core or card stands still for a while, as where a system preempts a thread, a cache misses or a
- * DMA engine is held up. It is a run that the machine can have, so what a power failure breaks in it is a mistake of
- * the protocol, which leans on the model's timing otherwise (C9: an order holds where something enforces it).
+ * A run in which one thing goes otherwise than in the plain one: a core or card stands still for a while, as where a
+ * system preempts a thread, a cache misses or a DMA engine is held up, or a frame is lost, late or overtaken. It is a
+ * run that the machine can have, so what a power failure breaks in it is a mistake of the protocol.
  */
 import { hashBytes, PRIME1, PRIME4 } from "../../../fabric/base/hash.ts";
 import type { Time } from "../../../fabric/base/time.ts";
-import type { RackPlan, StallPlan } from "../../../fabric/rack/plan/plan.ts";
+import type { RackPlan } from "../../../fabric/rack/plan/plan.ts";
 import { failureIn } from "../failures.ts";
 import type { RackRun } from "../rerun.ts";
 import { type Exploration, openExploration } from "../steps/exploration.ts";
 import { isLast, type StepFound, StepJudge } from "../steps/judge_steps.ts";
 import type { Counterexample, ExploredRack, ExploreOptions } from "../types.ts";
-import type { StallPlace } from "./places.ts";
+import type { Disturbance } from "./disturbances.ts";
 
 /** Plain data. */
-export interface Stalled {
+export interface Disturbed {
   /** Equal for runs in which everything that counts comes in the same order. */
   readonly key: string;
   /** Null where an earlier run has been judged that has this key. */
@@ -31,8 +31,8 @@ interface Judged {
   readonly counterexample: Counterexample | null;
 }
 
-/** Makes runs with a stall each, and judges those that have an order which none before has had. */
-export class StallJudge {
+/** Makes runs with a disturbance each, and judges those whose order none before has had. */
+export class DisturbedJudge {
   readonly #exploration: Exploration;
   readonly #known: Set<string>;
 
@@ -42,23 +42,22 @@ export class StallJudge {
   }
 
   /** @throws Error where a run fails in the explorer itself. */
-  judge({ kind: _, ...place }: StallPlace): Stalled {
+  judge(disturbance: Disturbance): Disturbed {
     const { rack, options } = this.#exploration;
-    const { stall: ps = 0, stalls: _stalls, preemptions: _preemptions, ...others } = options;
-    const stall: StallPlan = { ...place, ps };
-    const stalled = withStall(rack, stall);
-    const window = { from: place.at, until: place.at + WINDOW * ps };
-    const { exploration, opening } = openExploration(stalled, { ...others, ...window });
+    const { stalls: _, frames: _frames, preemptions: _preemptions, ...others } = options;
+    const disturbed = { ...rack, plan: withDisturbance(rack.plan, disturbance, options) };
+    const window = windowOf(disturbance);
+    const { exploration, opening } = openExploration(disturbed, { ...others, ...window });
     const key = keyOf(exploration.recording);
     if (this.#known.has(key)) return { key, judged: null };
     this.#known.add(key);
     const counts = { instants: 0, crashPoints: 0, bounded: 0 };
-    const found = (more: Partial<Judged>): Stalled => {
+    const found = (more: Partial<Judged>): Disturbed => {
       const nothing = { endless: null, unknown: null, counterexample: null };
       return { key, judged: { ...counts, isCutOff: opening.isCutOff, ...nothing, ...more } };
     };
     if (opening.failure !== null) {
-      return found({ counterexample: failedWith(stalled, exploration, { stall, options }) });
+      return found({ counterexample: failedWith(disturbed, exploration, { disturbance, options }) });
     }
     const firstTurns = options.inOrder ? exploration.sweeps.length : exploration.sweeps.length / 2;
     const judge = new StepJudge(exploration);
@@ -74,7 +73,7 @@ export class StallJudge {
         if (!isLast(each)) continue;
         return found({
           unknown,
-          counterexample: counterexample && { ...counterexample, stalls: [stall] },
+          counterexample: counterexample && { ...counterexample, ...causeOf(disturbance) },
         });
       }
     }
@@ -85,6 +84,32 @@ export class StallJudge {
 /** Of a stall's length: what it delays may take as long again until all is told. */
 const WINDOW = 2;
 
+/** A frame that is lost comes again after a time-out. */
+function windowOf({ at, stall }: Disturbance): Pick<ExploreOptions, "from" | "until"> {
+  return { from: at, ...(stall && { until: at + WINDOW * stall.ps }) };
+}
+
+/** A run's end by the scenario comes as much later. */
+function withDisturbance(
+  plan: RackPlan,
+  { stall, frame }: Disturbance,
+  { stall: ps = 0 }: ExploreOptions,
+): RackPlan {
+  const { until, linkFaults = [] } = plan;
+  return {
+    ...plan,
+    ...(stall && { stalls: [stall] }),
+    ...(frame && { linkFaults: [...linkFaults, frame] }),
+    until: until === null ? null : until + ps,
+  };
+}
+
+function causeOf(
+  { stall, frame }: Disturbance,
+): Pick<Counterexample, "stalls" | "linkFaults"> {
+  return { ...(stall && { stalls: [stall] }), ...(frame && { linkFaults: [frame] }) };
+}
+
 function foundAt(judge: StepJudge, sweep: number, step: number): StepFound {
   const judging = judge.judge({ sweep, step, spent: 0 });
   for (;;) {
@@ -93,33 +118,25 @@ function foundAt(judge: StepJudge, sweep: number, step: number): StepFound {
   }
 }
 
-/** A run's end by the scenario comes as much later. */
-function withStall(rack: ExploredRack, stall: StallPlan): ExploredRack {
-  const { until } = rack.plan;
-  const plan: RackPlan = {
-    ...rack.plan,
-    stalls: [stall],
-    until: until === null ? null : until + stall.ps,
-  };
-  return { ...rack, plan };
-}
-
 function failedWith(
   rack: ExploredRack,
   { recording }: Exploration,
-  { stall, options }: { readonly stall: StallPlan; readonly options: ExploreOptions },
+  { disturbance, options }: {
+    readonly disturbance: Disturbance;
+    readonly options: ExploreOptions;
+  },
 ): Counterexample {
   const failure = failureIn(rack, recording, options)!;
   return {
     hosts: [],
-    atPs: stall.at,
+    atPs: disturbance.at,
     writebacks: [],
     faults: rack.plan.faults,
     isReplayable: true,
     places: [],
     promised: [],
     ...failure,
-    stalls: [stall],
+    ...causeOf(disturbance),
     ladder: "",
     operation: null,
   };

@@ -1,14 +1,14 @@
-/** Runs with a stall each, behind the power failures of the plain run: one that breaks something decides. */
+/** Runs with a disturbance each, behind the power failures of the plain run: one that breaks something decides. */
 import { countOf } from "../../checks/finding.ts";
 import { inOrderOf, type Lanes } from "../steps/lanes.ts";
-import type { Counterexample, ExploreOptions, Stalls } from "../types.ts";
-import type { StallPlace, StallPlaces } from "./places.ts";
-import type { Stalled } from "./stalled.ts";
+import type { Counterexample, ExploreOptions, RunsTried } from "../types.ts";
+import type { Disturbance, Disturbances } from "./disturbances.ts";
+import type { Disturbed } from "./disturbed.ts";
 
-export type Stalling = Lanes<StallPlace, Stalled>;
+export type Disturbing = Lanes<Disturbance, Disturbed>;
 
-export interface FoundByStalls {
-  readonly counts: Stalls;
+export interface FoundDisturbed {
+  readonly counts: RunsTried;
   readonly counterexample: Counterexample | null;
   /** Absent: all that was asked for was tried and could be judged. */
   readonly why?: string;
@@ -18,33 +18,33 @@ export interface FoundByStalls {
  * @param more.began when the exploration did, by `performance.now()`.
  * @throws what a run throws.
  */
-export async function tryStalls(
-  { count, chosen }: StallPlaces,
+export async function disturb(
+  { count, chosen }: Disturbances,
   options: ExploreOptions,
-  { stalling, began, onProgress }: {
-    readonly stalling: Stalling;
+  { disturbing, began, onProgress }: {
+    readonly disturbing: Disturbing;
     readonly began: number;
     readonly onProgress: (progress: { readonly share: number; readonly crashPoints: number }) => void;
   },
-): Promise<FoundByStalls> {
+): Promise<FoundDisturbed> {
   const orders = new Set<string>();
   const sums = { tried: 0, instants: 0, crashPoints: 0 };
   const reasons = new Set<string>();
-  const counts = (): Stalls => ({
+  const counts = (): RunsTried => ({
     ...sums,
     places: count,
     orders: orders.size,
-    stallPs: options.stall ?? 0,
+    ps: options.stall ?? 0,
   });
-  for await (const stalled of inOrderOf(chosen, stalling)) {
+  for await (const disturbed of inOrderOf(chosen, disturbing)) {
     const stopped = whyStop(options, began);
     if (stopped !== undefined) {
-      const after = `${stopped} after ${sums.tried} of ${chosen.length} runs with a stall`;
+      const after = `${stopped} after ${sums.tried} of ${chosen.length} runs with a disturbance`;
       return { counts: counts(), counterexample: null, why: after };
     }
-    if (stalled === undefined) continue;
+    if (disturbed === undefined) continue;
     sums.tried++;
-    const { key, judged } = stalled;
+    const { key, judged } = disturbed;
     // A lane judges an order anew that another lane has judged.
     if (judged !== null && !orders.has(key)) {
       orders.add(key);
@@ -60,12 +60,12 @@ export async function tryStalls(
   return {
     counts: counts(),
     counterexample: null,
-    ...(why !== undefined && { why: `of a run with a stall: ${why}` }),
+    ...(why !== undefined && { why: `of a run with a disturbance: ${why}` }),
   };
 }
 
 function whyUnsure(
-  { bounded, isCutOff, endless, unknown }: NonNullable<Stalled["judged"]>,
+  { bounded, isCutOff, endless, unknown }: NonNullable<Disturbed["judged"]>,
 ): string[] {
   return [
     ...(endless === null ? [] : [endless]),
