@@ -88,7 +88,9 @@ export function verdictWords(
     case "safe": {
       if (stalls === undefined) return "safe at this timing";
       const isAll = exhaustive && stalls.tried === stalls.places;
-      return `safe for everything tried${isAll ? ", exhaustive over power failures and stalls" : ""}`;
+      return `safe for everything tried${
+        isAll ? ", exhaustive over power failures and stalls" : ""
+      }`;
     }
     case "partial":
       return "could not tell";

@@ -20,7 +20,7 @@ import type { Turned } from "./interleavings/interleavings.ts";
 import type { Disturbed } from "./disturbed/disturbed.ts";
 import { verdictOfAll } from "./interleavings/verdict.ts";
 import type { ExploreJob, ExploreRequest } from "../rack/own/explore_main.ts";
-import { dealSteps, openWorkers, disturbingBy, type StepWorker, turningBy } from "./steps/deal.ts";
+import { dealSteps, disturbingBy, openWorkers, type StepWorker, turningBy } from "./steps/deal.ts";
 import type { Opening } from "./steps/exploration.ts";
 import type { StepFound } from "./steps/judge_steps.ts";
 import { type Explored, progressText } from "./report.ts";

@@ -8,17 +8,7 @@ import { survives } from "../../fabric/rack/plan/persistence_domain.ts";
 import { lowerBound } from "./post_crash_run.ts";
 import type { DurableEntry, Entry } from "./history.ts";
 import type { RackRun } from "./rerun.ts";
-
-/** Plain data. */
-export interface Slack {
-  readonly ps: Time;
-  /** The write, and the host that has it. */
-  readonly by: string;
-  readonly id: number;
-  readonly on: string;
-  readonly durablePs: Time;
-  readonly promisedPs: Time;
-}
+import type { Slack } from "./types.ts";
 
 /**
  * Undefined where nothing is promised of a host whose memory alone survives (`adr`), or nothing is in memory by then.

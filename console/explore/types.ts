@@ -20,7 +20,6 @@ import { EXPLORE_OPTIONS, type VERDICTS } from "../api/options.ts";
 import type { LadderDocument } from "../api/operations.ts";
 import type { Around } from "../rack/own/loop_watch.ts";
 import type { Covered } from "./covering/coverage.ts";
-import type { Slack } from "./slack.ts";
 
 /** Can be run repeatedly, each time from the beginning. */
 export interface ExploredRack {
@@ -102,6 +101,17 @@ export interface RunsTried {
   readonly ps: Time;
   readonly instants: number;
   readonly crashPoints: number;
+}
+
+/** By how little promises hold. */
+export interface Slack {
+  readonly ps: Time;
+  /** The write, and the host that has it. */
+  readonly by: string;
+  readonly id: number;
+  readonly on: string;
+  readonly durablePs: Time;
+  readonly promisedPs: Time;
 }
 
 export const UNCHECKED = "nothing was promised or checked";

@@ -11,7 +11,8 @@ import type { LinkFaultPlan } from "../../fabric/rack/plan/link_plan.ts";
 import type { ProgramScenario } from "../../fabric/rack/scenario/scenario.ts";
 
 export interface ReplayedFaults
-  extends Required<Pick<PrepareOptions, "faults" | "writebacks" | "holds" | "stalls" | "morePrograms">> {
+  extends
+    Required<Pick<PrepareOptions, "faults" | "writebacks" | "holds" | "stalls" | "morePrograms">> {
   readonly linkFaults: readonly LinkFaultPlan[];
 }
 

@@ -103,8 +103,7 @@ describe("withByHand", () => {
   });
   const plan = planOf(chosen);
   const nothing: ByHand = {
-    ...{ faults: [], linkFaults: [], writebacks: [], holds: [],
-    stalls: [], morePrograms: [] },
+    ...{ faults: [], linkFaults: [], writebacks: [], holds: [], stalls: [], morePrograms: [] },
     ...{ programs: [], shutdowns: [], inexact: [], onRecord: { nodes: [], before: 0 } },
   };
 

@@ -57,7 +57,9 @@ export class DisturbedJudge {
       return { key, judged: { ...counts, isCutOff: opening.isCutOff, ...nothing, ...more } };
     };
     if (opening.failure !== null) {
-      return found({ counterexample: failedWith(disturbed, exploration, { disturbance, options }) });
+      return found({
+        counterexample: failedWith(disturbed, exploration, { disturbance, options }),
+      });
     }
     const firstTurns = options.inOrder ? exploration.sweeps.length : exploration.sweeps.length / 2;
     const judge = new StepJudge(exploration);

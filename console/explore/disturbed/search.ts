@@ -24,7 +24,9 @@ export async function disturb(
   { disturbing, began, onProgress }: {
     readonly disturbing: Disturbing;
     readonly began: number;
-    readonly onProgress: (progress: { readonly share: number; readonly crashPoints: number }) => void;
+    readonly onProgress: (
+      progress: { readonly share: number; readonly crashPoints: number },
+    ) => void;
   },
 ): Promise<FoundDisturbed> {
   const orders = new Set<string>();

@@ -21,12 +21,13 @@ import { type RackRun, runRack } from "../rerun.ts";
 import { judgedByRobustness, Robustness } from "../robust/robustness.ts";
 import { isOfWrites, StrictHistory } from "../robust/strict_history.ts";
 import { type Disturbances, framesOfRun, stallsOfRun } from "../disturbed/disturbances.ts";
-import { type Slack, slackOf } from "../slack.ts";
+import { slackOf } from "../slack.ts";
 import { recordOf } from "../survivors.ts";
 import {
   type ExploredRack,
   type ExploreOptions,
   type Oracle,
+  type Slack,
   UNCHECKED,
   type Verdict,
 } from "../types.ts";
