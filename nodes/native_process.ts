@@ -8,6 +8,8 @@ import { ifThere } from "../fabric/files/reading.ts";
 import { MESSAGE, MESSAGES } from "./host/native/requests.ts";
 import {
   FILE_BYTES,
+  LEASE_CHARACTERS,
+  LEASE_VARIABLE,
   type NativePort,
   type NativeProcess,
   type NativeStart,
@@ -86,7 +88,7 @@ class PipedProcess implements NativeProcess {
       RACKMESH_NATIVE: `3,4${spacesBehind(home, library)}`,
       RACKMESH_NAME: nameAsTyped,
       // Of one length, too.
-      RACKMESH_LEASE: (env["RACKMESH_LEASE"] ?? "on").padEnd("clock".length),
+      [LEASE_VARIABLE]: (env[LEASE_VARIABLE] ?? "on").padEnd(LEASE_CHARACTERS),
     }).map(([key, value]) => `${key}=${value}`);
     const command = [...wrap?.(folder) ?? [], "env", "-i", ...variables, file, ...given];
     const child = new Deno.Command("sh", {

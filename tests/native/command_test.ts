@@ -168,17 +168,6 @@ describe("native programs by the command", () => {
     await eventually("no native process", () => processesIn(rig.cache).length === 0);
   });
 
-  it("with another program on its core, a clock's reads come to one digest with and without leases", async () => {
-    const path = await rig.file("turns.c", READS_FOR_A_WHILE), program = path.replace(/\.c$/, "");
-    assert.ok(new Deno.Command("cc", { args: ["-o", program, path] }).outputSync().success);
-    const text = "name: turns\nhosts: { a: { cores: 1 }, b: {} }\nprograms:\n" +
-      `  - { on: a, native: [${program}], at: 100us }\n` +
-      "  - { on: a, run: put, to: b, bytes: 128KiB, at: 100us }\n";
-    const on = reportOf(await run(text, ["--pack", "all", "--json"]));
-    const off = reportOf(await run(text, ["--pack", "all", "--json"], { RACKMESH_LEASE: "off" }));
-    assert.equal(on.digest, off.digest);
-  });
-
   it("a service is refused beside a native program, and there is none by default", async () => {
     const text = scenario([SERVER]);
     const { code, stderr } = await run(text.replace("b: {}", "b: { services: persistd }"), []);
@@ -280,17 +269,6 @@ describe("native programs by the command", () => {
 
 const HEADERS = ["signal.h", "stdio.h", "sys/syscall.h", "unistd.h"]
   .map((name) => `#include <${name}>\n`).join("");
-
-const READS_FOR_A_WHILE = `
-#include <time.h>
-int main(void) {
-	struct timespec now;
-	do
-		clock_gettime(CLOCK_MONOTONIC, &now);
-	while (now.tv_nsec < 400000);
-	return 0;
-}
-`;
 
 const READS_CLOCK = `
 #include <time.h>

@@ -4,6 +4,7 @@ import type { RackPlan } from "../../../fabric/rack/plan/plan.ts";
 import { nativeIn } from "../../../fabric/rack/plan/plan.ts";
 import { type Refusal, refusal } from "../../../fabric/rack/plan/problem.ts";
 import type { ProgramScenario } from "../../../fabric/rack/scenario/scenario.ts";
+import { isLease, LEASE_CHARACTERS, LEASE_VARIABLE } from "../../../nodes/host/native/port.ts";
 import { ifThere } from "../../base/files.ts";
 import { sha256 } from "../../base/sha256.ts";
 import { runsDirectory } from "../../base/paths.ts";
@@ -41,9 +42,6 @@ export function consoleDoor(
 
 const NOT_HERE = "none (rack run, up, sweep, explore and chaos run native programs)";
 
-/** `off`: the library answers nothing by itself, for comparisons. It goes into the programs' environment. */
-const LEASE_VARIABLE = "RACKMESH_LEASE";
-
 /**
  * Programs with the paths of native ones' binaries, and what a run of them needs.
  * @throws Refusal where native programs are refused here, or cannot run on this machine.
@@ -73,8 +71,7 @@ export async function withBinaries(
     const count = flushes[file] ?? unseenFlushes(file, env);
     if (count > 0) flushes[file] = count;
   }
-  const lease = Deno.env.get(LEASE_VARIABLE);
-  const env = lease === undefined ? {} : { [LEASE_VARIABLE]: lease };
+  const lease = leaseGiven(), env = lease === undefined ? {} : { [LEASE_VARIABLE]: lease };
   const found = programs.map((program) => {
     const { native, run } = program;
     if (native === undefined) return program;
@@ -95,6 +92,16 @@ export async function withBinaries(
     programs: found,
     native: await setUp(natives, { ...{ flushes, door }, binaries: [...binaries.values()] }),
   };
+}
+
+/** It goes into the programs' environment. @throws Refusal where it is none. */
+function leaseGiven(): string | undefined {
+  const lease = Deno.env.get(LEASE_VARIABLE);
+  if (lease === undefined || isLease(lease)) return lease;
+  throw refusal(LEASE_VARIABLE, {
+    found: `"${lease}"`,
+    expected: `on, off, or a seed of up to ${LEASE_CHARACTERS} digits`,
+  });
 }
 
 /** What is found out once for a door, however many runs it lets in. */

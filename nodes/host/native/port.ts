@@ -3,6 +3,18 @@
 /** The largest file that a program can write, its output's among them: SIGXFSZ ends it. */
 export const FILE_BYTES = 1 << 28;
 
+/**
+ * What the library answers itself, for comparisons: `on`, all that its leases allow; `off`, nothing; or the seed
+ * of a run that is nearly `off`, for programs that read clocks millions of times (`lib/channel.c`).
+ */
+export const LEASE_VARIABLE = "RACKMESH_LEASE";
+/** Of one length in each run: what precedes it on the stack has equal addresses then. */
+export const LEASE_CHARACTERS = 5;
+
+export function isLease(text: string): boolean {
+  return /^(on|off|\d+)$/.test(text) && text.length <= LEASE_CHARACTERS;
+}
+
 /** What starts a native program. */
 export interface NativeStart {
   /** The program's name on its host and in its life: names its working folder. */

@@ -196,7 +196,7 @@ bool ahead_may_read_clock(void)
 		return native.used_ps < MOST_PS;
 	}
 	is_look = false;
-	return possible && native.alone && clock_requests >= patience && begin();
+	return possible && native.lease && native.alone && clock_requests >= patience && begin();
 }
 
 bool ahead_may_look(void)
@@ -204,7 +204,7 @@ bool ahead_may_look(void)
 	if (is_ahead)
 		return true;
 	is_look = true;
-	return possible && native.alone && look_requests >= look_patience && begin();
+	return possible && native.lease && native.alone && look_requests >= look_patience && begin();
 }
 
 /* The thread is about to see what may have changed: the host catches up with it. */
@@ -273,7 +273,7 @@ void ahead_start(void)
 	} kernel;
 
 	/* Handlers return by a system call in libc's restorer: that one passes always. */
-	if (!native.lease || sigaction(SIGSYS, &action, NULL) < 0 ||
+	if (sigaction(SIGSYS, &action, NULL) < 0 ||
 	    syscall(SYS_rt_sigaction, SIGSYS, NULL, &kernel, sizeof(kernel.mask)) < 0)
 		return;
 	possible = prctl(PR_SET_SYSCALL_USER_DISPATCH, PR_SYS_DISPATCH_ON, kernel.restorer, 16,

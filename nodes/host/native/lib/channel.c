@@ -245,14 +245,70 @@ static struct thread *read_reply(void)
 	}
 }
 
+/*
+ * RACKMESH_LEASE, for comparisons: what the library answers itself may change nothing that can be seen.
+ * `off`: no reply has its lease, so each poll and each clock read is a request. A number is the seed of a
+ * run that is nearly so, for programs that read clocks millions of times: of some hundreds of replies
+ * one has its lease, or a part of it; which ones, how many, and the part are drawn.
+ */
+#define SPARED_LEAST 32
+#define SPARED_MOST_BITS 6 /* up to 2047 */
+#define PART_MOST_PS 10000000000ull
+static enum { LEASE_ON, LEASE_OFF, LEASE_DRAWN } leases;
+static uint64_t draw_state, replies_without;
+
+static void leases_start(const char *text)
+{
+	char *end;
+
+	if (!text || strncmp(text, "on", 2) == 0)
+		return;
+	leases = strncmp(text, "off", 3) == 0 ? LEASE_OFF : LEASE_DRAWN;
+	draw_state = strtoull(text, &end, 10);
+	if (leases == LEASE_DRAWN && end == text)
+		native_fail("RACKMESH_LEASE is %s: expected on, off, or a number", text);
+}
+
+/* splitmix64 */
+static uint64_t draw(void)
+{
+	uint64_t z = draw_state += 0x9e3779b97f4a7c15ull;
+
+	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
+	z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
+	return z ^ (z >> 31);
+}
+
+static void take_lease(uint64_t now_ps, uint64_t lease_ps, uint64_t unwritten_ps)
+{
+	native.lease = leases == LEASE_ON || (leases == LEASE_DRAWN && replies_without == 0);
+	native.lease_ps = native.lease ? lease_ps : 0;
+	native.unwritten_ps = native.lease ? unwritten_ps : 0;
+	if (leases != LEASE_DRAWN)
+		return;
+	if (!native.lease) {
+		replies_without--;
+		return;
+	}
+	uint64_t span = (uint64_t)SPARED_LEAST << draw() % SPARED_MOST_BITS;
+	replies_without = span + draw() % span;
+	uint64_t length_ps = lease_ps > now_ps ? lease_ps - now_ps : 0;
+	if (length_ps > PART_MOST_PS)
+		length_ps = PART_MOST_PS;
+	/* A part, beyond which nothing is answered: not even what the card only reads. */
+	if (draw() % 4 == 0 && length_ps) {
+		native.lease_ps = native.unwritten_ps = now_ps + draw() % length_ps;
+		native.lease = false;
+	}
+}
+
 /* The thread runs on: what its reply says of time holds. */
 static void take_turn(void)
 {
 	const uint64_t *reply = (uint64_t *)this_thread->reply;
 
 	native.now_ps = reply[REPLY_nowPs];
-	native.lease_ps = native.lease ? reply[REPLY_leasePs] : 0;
-	native.unwritten_ps = native.lease && native.local_polls ? reply[REPLY_unwrittenPs] : 0;
+	take_lease(native.now_ps, reply[REPLY_leasePs], reply[REPLY_unwrittenPs]);
 	native.alone = reply[REPLY_alone];
 	native.ask = reply[REPLY_ask];
 	native.used_ps = 0;
@@ -573,8 +629,7 @@ __attribute__((constructor)) static void start(int argc, char **argv, char **env
 		folder_fd = syscall(SYS_fcntl, here, F_DUPFD_CLOEXEC, 900);
 		syscall(SYS_close, here);
 	}
-	native.lease = !lease || strncmp(lease, "off", 3) != 0;
-	native.local_polls = !lease || strncmp(lease, "clock", 5) != 0;
+	leases_start(lease);
 	bool instrumented = getenv("RACKMESH_INSTRUMENTED") != NULL;
 	unsetenv("RACKMESH_NATIVE");
 	unsetenv("RACKMESH_LEASE");
@@ -592,7 +647,8 @@ __attribute__((constructor)) static void start(int argc, char **argv, char **env
 	/* valgrind executes rdtsc itself and cannot single-step: under it both stay the machine's. */
 	if (!instrumented) {
 		clock_start();
-		ahead_start();
+		if (leases != LEASE_OFF)
+			ahead_start();
 		spin_start();
 	}
 }

@@ -116,7 +116,7 @@ static int post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv
 
 static __attribute__((noinline)) int poll_unswept(struct cq *cq, int most)
 {
-	if (!(native.ask & cq->bit) && native.local_polls && use_locally(native.poll_ps))
+	if (!(native.ask & cq->bit) && use_locally(native.poll_ps))
 		return 0;
 	int error = ASK(poll_cq, [ARG_poll_cq_cq] = cq->ex.handle, [ARG_poll_cq_most] = most);
 	if (error)

@@ -29,8 +29,7 @@ struct native {
 	bool forked;           /* in that child: its verbs answer ENODEV */
 	bool is_child;         /* by fork(2) of a program of the rack, and one itself */
 	bool has_relatives;    /* it is one, or has had one: memory may be shared */
-	bool lease;            /* RACKMESH_LEASE=off makes each poll and each clock read a request */
-	bool local_polls;      /* RACKMESH_LEASE=clock makes each poll one, and no clock read in the lease */
+	bool lease;            /* of the last reply: the thread may run ahead of the rack (ahead.c) */
 	uint64_t pid;          /* virtual */
 	uint64_t real_pid;
 	uint64_t clock_ps;     /* cost of a clock read, of rdtsc, of a poll of an empty queue */
@@ -45,7 +44,7 @@ struct native {
 	const char *device[16];
 
 	uint64_t now_ps;       /* of the last reply */
-	uint64_t lease_ps;     /* of the last reply; 0 where local answers are off */
+	uint64_t lease_ps;     /* of the last reply; 0: no local answers */
 	bool alone;            /* as of the last reply: its core is its own */
 	uint64_t ask;          /* as of the last reply: bits of queues whose polls are requests */
 	uint64_t unwritten_ps; /* of the last reply: until then the card may read memory, and writes nothing */
