@@ -11,6 +11,7 @@ import { deflateRawSync, inflateRawSync } from "node:zlib";
 import { hashBytes } from "../fabric/base/hash.ts";
 import { OutputError, ReplayError } from "../fabric/base/run_ending_error.ts";
 import { joined, viewOf } from "../fabric/base/slab.ts";
+import { ifThere } from "../fabric/files/reading.ts";
 import type { NativePort } from "./host/native/port.ts";
 import type { RecordSink } from "./host/native/recording_port.ts";
 import { AGAIN, nativeNamed, replayingPort } from "./host/native/replaying_port.ts";
@@ -173,6 +174,43 @@ export function readRecords(directory: string): RecordBytes[] {
   );
 }
 
+/** Which records of a run are not whole, and why; of each the heads of its blocks are read. */
+export function cutRecords(directory: string): string[] {
+  const root = `${directory}/${RECORDED_FOLDER}`;
+  return namesIn(root).flatMap((folder) =>
+    namesIn(`${root}/${folder}`).filter((name) => !name.endsWith(TAIL)).flatMap((name) => {
+      const why = whyCut(`${root}/${folder}/${name}`);
+      return why === undefined ? [] : [cutText(`${name} on ${folder}`, why)];
+    })
+  );
+}
+
+function cutText(who: string, why: string): string {
+  return `record of native program ${who} is not whole: ${why}`;
+}
+
+function whyCut(path: string): string | undefined {
+  const file = ifThere(() => Deno.openSync(path));
+  if (file === undefined) return undefined;
+  try {
+    const head = new Uint8Array(HEAD_BYTES), view = viewOf(head);
+    file.seekSync(MAGIC.length, Deno.SeekMode.Start);
+    while (file.readSync(head) === HEAD_BYTES) {
+      const length = view.getUint32(0, true);
+      if (view.getUint32(8, true) !== KINDS.cut) {
+        file.seekSync(length, Deno.SeekMode.Current);
+        continue;
+      }
+      const text = new Uint8Array(length);
+      file.readSync(text);
+      return new TextDecoder().decode(text);
+    }
+    return undefined;
+  } finally {
+    file.close();
+  }
+}
+
 /** The run's records serve its native programs. */
 export class Records {
   readonly #texts = new Map<string, RecordText>();
@@ -186,13 +224,6 @@ export class Records {
     for (const record of records) this.#texts.set(record.name, textOf(record));
   }
 
-  /** Those that were cut, by name, and why. */
-  get cut(): ReadonlyMap<string, string> {
-    const cut = new Map<string, string>();
-    for (const [name, text] of this.#texts) if (text.cut !== undefined) cut.set(name, text.cut);
-    return cut;
-  }
-
   /** What serves the native programs of a host in one of its lives. */
   port(host: string, life: number): NativePort {
     return replayingPort(host, (start) => {
@@ -204,9 +235,7 @@ export class Records {
         );
       }
       if (text.cut !== undefined) {
-        throw new ReplayError(
-          `The record of native program ${who} is not whole: ${text.cut}. ${AGAIN}`,
-        );
+        throw new ReplayError(`The ${cutText(who, text.cut)}. ${AGAIN}`);
       }
       return { next: this.#piecesOf(key), lacks: () => lacksOf(this.#texts.get(key)!) };
     });

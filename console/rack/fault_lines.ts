@@ -4,6 +4,7 @@
  */
 import { z } from "zod";
 import { linesIfThere, textIfThere } from "../base/files.ts";
+import { cutRecords } from "../../nodes/native_records.ts";
 import type { FaultPlan, HoldPlan, StallPlan, WritebackPlan } from "../../fabric/rack/plan/plan.ts";
 import { Refusal, refusal, showFound } from "../../fabric/rack/plan/problem.ts";
 import type { PrepareOptions } from "./prepare.ts";
@@ -79,9 +80,13 @@ export function recordedIn(directory: string): ReplayedFaults {
   return faultsIn(textIfThere(path) ?? "", path);
 }
 
-/** Why a run cannot be replayed exactly, as its timekeeper wrote it down; empty where it can. */
+/**
+ * Why a run cannot be replayed exactly: as its timekeeper wrote it down, and records of native programs that
+ * are not whole; empty where it can.
+ */
 export function inexactIn(directory: string): string[] {
-  return [...new Set(linesIfThere<unknown>(`${directory}/inexact.jsonl`).map(String))];
+  const lines = linesIfThere<unknown>(`${directory}/inexact.jsonl`).map(String);
+  return [...new Set(lines), ...cutRecords(directory).map((text) => `the ${text}`)];
 }
 
 /**

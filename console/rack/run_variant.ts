@@ -230,7 +230,8 @@ export async function runSimulated(prepared: Prepared, options: RunOptions): Pro
     partitions: [{ partition: "all", reached: null, nodes }],
   });
   const counted = { digest, virtualPs, events, wallMs, processes: 1 };
-  const asked = protocols && { protocols };
+  const inexact = inexactIn(directory);
+  const asked = { ...(protocols && { protocols }), ...(inexact.length > 0 && { inexact }) };
   const outcome = { ...counted, finals: [final], refused: [], directory, ...asked };
   return record === undefined ? outcome : { ...outcome, record };
 }

@@ -10,6 +10,7 @@ import {
   SCRIPTS,
   startOf,
 } from "../../nodes/host/testing/native_port_contract.ts";
+import { inexactIn } from "../../console/rack/fault_lines.ts";
 import { OutputError } from "../../fabric/base/run_ending_error.ts";
 import { withFiles } from "../support/native_rack.ts";
 import { SimulatedRack } from "../support/simulated_rack.ts";
@@ -102,9 +103,12 @@ describe("files of records", () => {
     assert.ok(other.main.resume(done(10)) !== undefined);
   });
 
-  it("of a record that was cut are refused, with the reason", () => {
+  it("of a record that was cut are refused, with the reason, which the run's end has, too", () => {
     const directory = newDirectory();
     conversation(portInto(directory, 100).start(startOf("talks")));
+    assert.deepEqual(inexactIn(directory), [
+      "the record of native program talks on a is not whole: it was longer than 100 B",
+    ]);
     assert.equal(
       replayErrorOf(() => replayed(directory)),
       "The record of native program talks on a is not whole: it was longer than 100 B. It needs to " +

@@ -1,4 +1,5 @@
 /** A port that puts on record what passes through another one: see `record_format.ts`. */
+import { formatSize } from "../../../fabric/rack/plan/units.ts";
 import { KnownMemory } from "./known_memory.ts";
 import { tableVersion } from "./header.ts";
 import type { NativePort, NativeProcess, NativeStart, NativeThread } from "./port.ts";
@@ -112,7 +113,7 @@ class Recorder {
     this.#bytes += length;
     if (this.#bytes > this.#most) {
       this.#isOpen = false;
-      this.#sink.cut(`it was longer than ${this.#most} B`);
+      this.#sink.cut(`it was longer than ${formatSize(this.#most)}`);
       return this.#sink.close();
     }
     this.#sink.append(bytes);
