@@ -52,6 +52,9 @@ describe("a kept run with native programs", () => {
     assert.ok(stdout.startsWith("{"), stderr);
     return JSON.parse(stdout);
   };
+  /** One for several tests, which leave its files as they were. */
+  let pingedOnce: Promise<Report> | undefined;
+  const pinged = () => pingedOnce ??= run(RPING, ["--pack", "all"]);
   /** @returns its digest, and how far it has come. */
   const replayed = async (directory: string) => {
     const replay = await Replay.open({ run: directory.replace(/.*\//, "") });
@@ -85,7 +88,7 @@ describe("a kept run with native programs", () => {
   });
 
   it("has checkpoints, and is brought up at one by the binaries that ran", async () => {
-    const { directory } = await run(RPING, ["--pack", "all"]);
+    const { directory } = await pinged();
     const id = directory.replace(/.*\//, "");
     const kept = await rig.run(["checkpoint", id, "--at", "1.2ms", "--name", "half"]);
     assert.equal(kept.code, 0, kept.stderr);
@@ -94,21 +97,20 @@ describe("a kept run with native programs", () => {
     assert.match(up.stdout, /same {3}digest [0-9a-f]{16} after \d+ events, on every device/);
     assert.match(up.stderr, /native programs: rping on [ab], rping on [ab], /);
     // The replay of a rack that is up goes on as its record grows.
-    for (const time of ["1.3ms", "1.6ms"]) {
-      assert.equal((await rig.run(["until", time])).code, 0);
-      const found = await rig.run(["find", "wqe", "--after", "1.1ms"]);
-      assert.equal(found.code, 0, found.stderr);
-    }
+    assert.equal((await rig.run(["until", "1.6ms"])).code, 0);
+    const found = await rig.run(["find", "wqe", "--after", "1.3ms"]);
+    assert.equal(found.code, 0, found.stderr);
     await rig.run(["down", "--all"]);
     const path = `${directory}/run.json`, file = Deno.readTextFileSync(path);
     Deno.writeTextFileSync(path, file.replace(/"[0-9a-f]{64}"/, `"${"0".repeat(64)}"`));
     const other = await rig.run(["resume", id, "--at", "half"]);
     assert.equal(other.code, 64);
     assert.match(other.stderr, /The native program \S*rping is not the one that ran: SHA-256 /);
+    Deno.writeTextFileSync(path, file);
   });
 
   it("says where a program would have gone another way, and is never ok", async () => {
-    const { directory } = await run(RPING, ["--pack", "all"]);
+    const { directory } = await pinged();
     const path = `${directory}/run.json`, file = Deno.readTextFileSync(path);
     const { plan } = JSON.parse(file), [{ latencyPs }] = plan.cables;
     Deno.writeTextFileSync(
@@ -117,6 +119,7 @@ describe("a kept run with native programs", () => {
     );
     const args = ["find", "wqe", "--run", directory.replace(/.*\//, "")];
     const { code, stderr } = await rig.run(args);
+    Deno.writeTextFileSync(path, file);
     assert.equal(code, 2, stderr);
     assert.match(
       stderr,

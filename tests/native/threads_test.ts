@@ -24,7 +24,7 @@ function isThere(path: string): boolean {
 /** @param programs by host, the server's first; the client starts later. */
 function scenario(...programs: readonly (readonly [host: string, argv: readonly string[]])[]) {
   const lines = programs.map(([host, argv], i) =>
-    `  - { on: ${host}, native: ${JSON.stringify(argv)}, at: ${i * 4 + 1}ms }`
+    `  - { on: ${host}, native: ${JSON.stringify(argv)}, at: ${i + 1}ms }`
   );
   return `
 name: threads

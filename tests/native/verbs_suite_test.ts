@@ -19,7 +19,7 @@ import { itUnless } from "../support/skipping.ts";
 
 const SLOW = ["test_cq", "test_cqex", "test_odp"];
 /** Files with traffic, polls and events, in short runs. */
-const COMPARED = ["atomic", "cq_events", "mr", "shared_pd"];
+const COMPARED = ["atomic", "cq_events"];
 
 const folder = await Deno.makeTempDir({ prefix: "rackmesh-verbs-suite-" });
 const suite = await nativeMissing() ?? await suiteIn(folder);

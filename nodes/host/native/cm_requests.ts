@@ -28,7 +28,7 @@ import { NEVER } from "../../../fabric/base/time.ts";
 import { failed, verbError } from "../verbs/errors.ts";
 import type { VerbError } from "../verbs/objects.ts";
 import { getDeviceList } from "../verbs/query/query_device.ts";
-import { attributeWords, type Handlers, PORT } from "./control_requests.ts";
+import { attributeMask, attributeWords, type Handlers, PORT } from "./control_requests.ts";
 import type { NativeObjects } from "./native_objects.ts";
 import { ATTR, CM_EVENTS, MTU_CODES, nameOf, PORT_SPACES, QP_STATES, QP_TYPES } from "./numbers.ts";
 import type { NativeCmEvent, NativeId } from "./rdma_cm.ts";
@@ -115,24 +115,7 @@ function ahWords(address: number, { trafficClass, hopLimit }: ConnectionPath = {
 
 /** The words of an ibv_qp_attr, with the mask of those that count. */
 function attrWords(it: QpAttributes, { isDatagram }: { readonly isDatagram: boolean }) {
-  const isInit = it.state === "init";
-  const mask = (isInit ? ATTR.pkeyIndex | ATTR.port : 0) |
-    maskOf(it, {
-      state: ATTR.state,
-      accessFlags: ATTR.accessFlags,
-      qKey: ATTR.qKey,
-      destAddress: ATTR.av,
-      pathMtu: ATTR.pathMtu,
-      timeout: ATTR.timeout,
-      retryCnt: ATTR.retryCnt,
-      rnrRetry: ATTR.rnrRetry,
-      rqPsn: ATTR.rqPsn,
-      sqPsn: ATTR.sqPsn,
-      maxRdAtomic: ATTR.maxRdAtomic,
-      maxDestRdAtomic: ATTR.maxDestRdAtomic,
-      minRnrTimer: ATTR.minRnrTimer,
-      destQpn: ATTR.destQpn,
-    });
+  const mask = (it.state === "init" ? ATTR.pkeyIndex | ATTR.port : 0) | attributeMask(it);
   return {
     attr_mask: isDatagram ? mask & ~ATTR.accessFlags : mask,
     qp_state: QP_STATES[it.state!],
@@ -140,17 +123,6 @@ function attrWords(it: QpAttributes, { isDatagram }: { readonly isDatagram: bool
     attr_port_num: PORT,
     ...(it.destAddress !== undefined && ahWords(it.destAddress, it)),
   };
-}
-
-function maskOf(
-  attributes: QpAttributes,
-  bits: Readonly<Partial<Record<keyof QpAttributes, number>>>,
-): number {
-  let mask = 0;
-  for (const [name, bit] of Object.entries(bits)) {
-    if (attributes[name as keyof QpAttributes] !== undefined) mask |= bit;
-  }
-  return mask;
 }
 
 function eventWords({ event, id, to, membership }: NativeCmEvent) {

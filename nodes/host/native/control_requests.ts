@@ -4,6 +4,7 @@ import { failed, verbError } from "../verbs/errors.ts";
 import type { RnicEvent } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { QpAttributes } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { Buffer } from "../memory/address_map.ts";
+import { PATH_MTUS } from "../cm/connect.ts";
 import type { OpenDevice } from "../open_device.ts";
 import type { AhOptions } from "../verbs/address_handle.ts";
 import type {
@@ -26,8 +27,16 @@ import {
   MTU_CODES,
   nameOf,
   OPTIONAL_ACCESS,
+  QP_CAP_WORDS,
+  QP_CAPS,
+  QP_FIELDS,
   QP_STATES,
   QP_TYPES,
+  QP_WORDS,
+  type QpCapName,
+  type QpCapWord,
+  type QpFieldName,
+  type QpWord,
   REREG,
   SRQ_ATTR,
 } from "./numbers.ts";
@@ -105,72 +114,72 @@ function ahOf(
   };
 }
 
+/** Words that are not the attribute itself; undefined: there is no such value. */
+const READ: Partial<Record<QpFieldName, (word: number) => unknown>> = {
+  state: (word) => nameOf(QP_STATES, word),
+  curState: (word) => nameOf(QP_STATES, word),
+  pathMtu: (word) => PATH_MTUS.find((bytes) => MTU_CODES[bytes] === word),
+  pkeyIndex: (word) => word === 0 ? word : undefined,
+  port: (word) => word === PORT ? word : undefined,
+  enSqdAsyncNotify: (word) => word !== 0,
+  accessFlags: (word) => word & ~OPTIONAL_ACCESS,
+  rqPsn: (word) => word & 0xff_ffff,
+  sqPsn: (word) => word & 0xff_ffff,
+};
+
 function attributesOf(args: Args<"modify_qp">): QpAttributes | VerbError {
-  const has = (bit: number) => (args.attr_mask & bit) !== 0;
-  const state = nameOf(QP_STATES, args.qp_state), current = nameOf(QP_STATES, args.cur_qp_state);
-  const mtu = Object.entries(MTU_CODES).find(([, code]) => code === args.path_mtu)?.[0];
-  if (has(ATTR.state) && state === undefined) return noSuch("state", args.qp_state);
-  if (has(ATTR.curState) && current === undefined) return noSuch("state", args.cur_qp_state);
-  if (has(ATTR.pathMtu) && mtu === undefined) return noSuch("MTU", args.path_mtu);
-  if (has(ATTR.port) && args.attr_port_num !== PORT) return noSuch("port", args.attr_port_num);
-  if (has(ATTR.pkeyIndex) && args.pkey_index !== 0) return noSuch("P_Key", args.pkey_index);
-  const path = has(ATTR.av) ? ahOf(args) : undefined;
-  if (path !== undefined && failed(path)) return path;
-  return {
-    ...(has(ATTR.state) && { state: state! }),
-    ...(has(ATTR.curState) && { curState: current! }),
-    ...(has(ATTR.enSqdAsyncNotify) && { enSqdAsyncNotify: args.en_sqd_async_notify !== 0 }),
-    ...(has(ATTR.accessFlags) && { accessFlags: args.qp_access_flags & ~OPTIONAL_ACCESS }),
-    ...(has(ATTR.qKey) && { qKey: args.qkey }),
-    ...(has(ATTR.pathMtu) && { pathMtu: Number(mtu) as 256 | 512 | 1024 | 2048 | 4096 }),
-    ...(has(ATTR.timeout) && { timeout: args.timeout }),
-    ...(has(ATTR.retryCnt) && { retryCnt: args.retry_cnt }),
-    ...(has(ATTR.rnrRetry) && { rnrRetry: args.rnr_retry }),
-    ...(has(ATTR.rqPsn) && { rqPsn: args.rq_psn & 0xff_ffff }),
-    ...(has(ATTR.sqPsn) && { sqPsn: args.sq_psn & 0xff_ffff }),
-    ...(has(ATTR.maxRdAtomic) && { maxRdAtomic: args.max_rd_atomic }),
-    ...(has(ATTR.maxDestRdAtomic) && { maxDestRdAtomic: args.max_dest_rd_atomic }),
-    ...(has(ATTR.minRnrTimer) && { minRnrTimer: args.min_rnr_timer }),
-    ...(has(ATTR.destQpn) && { destQpn: args.dest_qp_num }),
-    ...(path && {
-      destAddress: path.address,
-      trafficClass: path.trafficClass!,
-      ...(path.hopLimit !== undefined && { hopLimit: path.hopLimit }),
-      flowLabel: path.flowLabel!,
-    }),
-  };
+  const given: Partial<Record<QpFieldName, unknown>> = {};
+  for (const word of QP_WORDS) {
+    const { name, bit } = QP_FIELDS[word], found = args[word];
+    if ((args.attr_mask & bit) === 0) continue;
+    const read = READ[name], value = read === undefined ? found : read(found);
+    if (value === undefined) return noSuch(word, found);
+    given[name] = value;
+  }
+  const { pkeyIndex: _only, port: _one, ...attributes } = given;
+  const path = (args.attr_mask & ATTR.av) !== 0 ? ahOf(args) : undefined;
+  if (path === undefined) return attributes as QpAttributes;
+  if (failed(path)) return path;
+  const { address: destAddress, ...others } = path;
+  return { ...attributes as QpAttributes, destAddress, ...others };
 }
 
 function noSuch(what: string, found: number): VerbError {
   return verbError("EINVAL", `There is no such ${what}: ${found}`);
 }
 
+/** Those whose words are their numbers; the caller knows the state, the P_Key and the port. */
+const NUMBERS = QP_WORDS.filter((word) =>
+  !["state", "curState", "enSqdAsyncNotify", "pkeyIndex", "port"].includes(QP_FIELDS[word].name)
+);
+
 /** The words of an ibv_qp_attr that are numbers of it, 0 where it has none. */
-export function attributeWords(it: QpAttributes) {
-  return {
-    path_mtu: it.pathMtu === undefined ? 0 : MTU_CODES[it.pathMtu],
-    qkey: it.qKey ?? 0,
-    rq_psn: it.rqPsn ?? 0,
-    sq_psn: it.sqPsn ?? 0,
-    dest_qp_num: it.destQpn ?? 0,
-    qp_access_flags: it.accessFlags ?? 0,
-    max_rd_atomic: it.maxRdAtomic ?? 0,
-    max_dest_rd_atomic: it.maxDestRdAtomic ?? 0,
-    min_rnr_timer: it.minRnrTimer ?? 0,
-    timeout: it.timeout ?? 0,
-    retry_cnt: it.retryCnt ?? 0,
-    rnr_retry: it.rnrRetry ?? 0,
+export function attributeWords(it: QpAttributes): Partial<Record<QpWord, number>> {
+  const wordOf = (word: QpWord) => {
+    const { name } = QP_FIELDS[word];
+    if (name === "pathMtu") return it.pathMtu === undefined ? 0 : MTU_CODES[it.pathMtu];
+    return it[name as keyof QpAttributes] ?? 0;
   };
+  return Object.fromEntries(NUMBERS.map((word) => [word, wordOf(word)]));
 }
 
-function capsOf(caps: QpCaps) {
-  return {
-    max_send_wr: caps.maxSendWr,
-    max_recv_wr: caps.maxRecvWr,
-    max_send_sge: caps.maxSendSge,
-    max_recv_sge: caps.maxRecvSge,
-    max_inline_data: caps.maxInlineData,
-  };
+/** The bits of the attributes that there are. */
+export function attributeMask(it: QpAttributes): number {
+  let mask = it.destAddress === undefined ? 0 : ATTR.av;
+  for (const { name, bit } of Object.values(QP_FIELDS)) {
+    if (it[name as keyof QpAttributes] !== undefined) mask |= bit;
+  }
+  return mask;
+}
+
+function capsOf(caps: QpCaps): Record<QpCapWord, number> {
+  const words = QP_CAP_WORDS.map((word) => [word, caps[QP_CAPS[word]]] as const);
+  return Object.fromEntries(words) as Record<QpCapWord, number>;
+}
+
+function givenCaps(args: Args<"create_qp">): Record<QpCapName, number> {
+  const caps = QP_CAP_WORDS.map((word) => [QP_CAPS[word], args[word]] as const);
+  return Object.fromEntries(caps) as Record<QpCapName, number>;
 }
 
 /** INIT needs these, too (IBTA 11.2.5.2); the card has one P_Key and one port. */
@@ -566,11 +575,7 @@ export const CONTROL: Handlers<
       recvCq,
       ...(srq && { srq }),
       sqSigAll: args.sq_sig_all !== 0,
-      maxSendWr: args.max_send_wr,
-      maxRecvWr: args.max_recv_wr,
-      maxSendSge: args.max_send_sge,
-      maxRecvSge: args.max_recv_sge,
-      maxInlineData: args.max_inline_data,
+      ...givenCaps(args),
     });
     if (failed(qp)) return qp;
     return { words: { handle: objects.handle(qp), qp_num: qp.qpn, ...capsOf(qp.caps) } };

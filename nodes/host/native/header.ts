@@ -1,4 +1,5 @@
 /** The C header of the library, from the table of requests. */
+import { QP_CAP_WORDS, QP_FIELDS, type QpField } from "./numbers.ts";
 import {
   HEAD,
   MESSAGE,
@@ -48,8 +49,19 @@ export function requestsHeader(): string {
     numbers("POLLED", POLLED),
     numbers("OBJECT", OBJECTS),
     ...rows,
+    // X(word, field of ibv_qp_attr and of ib_uverbs_qp_attr).
+    each(
+      "EACH_QP_FIELD",
+      Object.entries<QpField>(QP_FIELDS).map(([word, { field = word }]) => `${word}, ${field}`),
+    ),
+    each("EACH_QP_CAP", QP_CAP_WORDS),
     "",
   ].filter((line, i, all) => line !== "" || i === all.length - 1).join("\n");
+}
+
+/** A macro that applies another one to each. */
+function each(name: string, of: readonly string[]): string {
+  return `#define ${name}(X) ${of.map((args) => `X(${args})`).join(" ")}`;
 }
 
 /** The places of the words, and their number as `…_WORDS`. */

@@ -1,6 +1,12 @@
 /** The numbers of C's enumerations, by the names that this project has for them (rdma-core's verbs.h, v44). */
 import type { CqeOpcode } from "../../../fabric/wire/host_bus/cqe.ts";
-import type { QpState, QpType, RnicEvent } from "../../../fabric/wire/host_bus/rnic_command.ts";
+import type {
+  QpAttributes,
+  QpState,
+  QpType,
+  RnicEvent,
+} from "../../../fabric/wire/host_bus/rnic_command.ts";
+import type { QpCaps } from "../verbs/objects.ts";
 import type { RdmaCmEventType } from "../cm/cm_state.ts";
 import type { PortSpace } from "../cm/ip_header.ts";
 import { WQE_OPCODES, type WqeOpcode } from "../../../fabric/wire/host_bus/wqe_opcode.ts";
@@ -56,28 +62,58 @@ export const QP_STATES = {
 /** ibv_mtu, by payload bytes. */
 export const MTU_CODES = { 256: 1, 512: 2, 1024: 3, 2048: 4, 4096: 5 } as const;
 
+/**
+ * The numbers of an ibv_qp_attr, in the order of their words in requests: the bit of each in ibv_qp_attr_mask, and
+ * what it is called here. `field`: the C structure's name where the word has another one.
+ */
+export const QP_FIELDS = {
+  qp_state: { name: "state", bit: 1 << 0 },
+  cur_qp_state: { name: "curState", bit: 1 << 1 },
+  path_mtu: { name: "pathMtu", bit: 1 << 8 },
+  qkey: { name: "qKey", bit: 1 << 6 },
+  rq_psn: { name: "rqPsn", bit: 1 << 12 },
+  sq_psn: { name: "sqPsn", bit: 1 << 16 },
+  dest_qp_num: { name: "destQpn", bit: 1 << 20 },
+  qp_access_flags: { name: "accessFlags", bit: 1 << 3 },
+  pkey_index: { name: "pkeyIndex", bit: 1 << 4 },
+  en_sqd_async_notify: { name: "enSqdAsyncNotify", bit: 1 << 2 },
+  max_rd_atomic: { name: "maxRdAtomic", bit: 1 << 13 },
+  max_dest_rd_atomic: { name: "maxDestRdAtomic", bit: 1 << 17 },
+  min_rnr_timer: { name: "minRnrTimer", bit: 1 << 15 },
+  attr_port_num: { name: "port", bit: 1 << 5, field: "port_num" },
+  timeout: { name: "timeout", bit: 1 << 9 },
+  retry_cnt: { name: "retryCnt", bit: 1 << 10 },
+  rnr_retry: { name: "rnrRetry", bit: 1 << 11 },
+} as const satisfies Record<string, QpField>;
+
+export interface QpField {
+  /** The card has one P_Key and one port: neither is an attribute of the host's. */
+  readonly name: keyof QpAttributes | "pkeyIndex" | "port";
+  readonly bit: number;
+  readonly field?: string;
+}
+export type QpWord = keyof typeof QP_FIELDS;
+export type QpFieldName = typeof QP_FIELDS[QpWord]["name"];
+export const QP_WORDS = Object.keys(QP_FIELDS) as readonly QpWord[];
+
+/** ibv_qp_cap: its words, and what they are called here. */
+export const QP_CAPS = {
+  max_send_wr: "maxSendWr",
+  max_recv_wr: "maxRecvWr",
+  max_send_sge: "maxSendSge",
+  max_recv_sge: "maxRecvSge",
+  max_inline_data: "maxInlineData",
+} as const satisfies Record<string, keyof QpCaps>;
+export type QpCapWord = keyof typeof QP_CAPS;
+export type QpCapName = typeof QP_CAPS[QpCapWord];
+export const QP_CAP_WORDS = Object.keys(QP_CAPS) as readonly QpCapWord[];
+
 /** ibv_qp_attr_mask. */
 export const ATTR = {
-  state: 1 << 0,
-  curState: 1 << 1,
-  enSqdAsyncNotify: 1 << 2,
-  accessFlags: 1 << 3,
-  pkeyIndex: 1 << 4,
-  port: 1 << 5,
-  qKey: 1 << 6,
+  ...Object.fromEntries(QP_WORDS.map((word) => [QP_FIELDS[word].name, QP_FIELDS[word].bit])),
   av: 1 << 7,
-  pathMtu: 1 << 8,
-  timeout: 1 << 9,
-  retryCnt: 1 << 10,
-  rnrRetry: 1 << 11,
-  rqPsn: 1 << 12,
-  maxRdAtomic: 1 << 13,
-  minRnrTimer: 1 << 15,
-  sqPsn: 1 << 16,
-  maxDestRdAtomic: 1 << 17,
   cap: 1 << 19,
-  destQpn: 1 << 20,
-} as const;
+} as Readonly<Record<QpFieldName | "av" | "cap", number>>;
 /** rdma_cm_event_type. */
 export const CM_EVENTS = {
   ADDR_RESOLVED: 0,

@@ -15,6 +15,8 @@
  *   `address` is, ends, and its descriptors are released before what follows.
  */
 
+import { QP_CAP_WORDS, QP_WORDS } from "./numbers.ts";
+
 /** Of a request. `bytes` is its whole length with this head. */
 export const HEAD = ["bytes", "request", "thread", "usedPs", "stdout", "stderr"] as const;
 /** In front of everything that the host sends; `length` counts the bytes behind it. */
@@ -56,36 +58,8 @@ const AH = [
   "port_num",
 ] as const;
 
-const QP_CAPS = [
-  "max_send_wr",
-  "max_recv_wr",
-  "max_send_sge",
-  "max_recv_sge",
-  "max_inline_data",
-] as const;
-
 /** ibv_qp_attr; `attr_mask` says which are given. */
-const QP_ATTR = [
-  "qp_state",
-  "cur_qp_state",
-  "path_mtu",
-  "qkey",
-  "rq_psn",
-  "sq_psn",
-  "dest_qp_num",
-  "qp_access_flags",
-  "pkey_index",
-  "en_sqd_async_notify",
-  "max_rd_atomic",
-  "max_dest_rd_atomic",
-  "min_rnr_timer",
-  "attr_port_num",
-  "timeout",
-  "retry_cnt",
-  "rnr_retry",
-  ...QP_CAPS,
-  ...AH,
-] as const;
+const QP_ATTR = [...QP_WORDS, ...QP_CAP_WORDS, ...AH] as const;
 
 /** rdma_conn_param; the bytes behind the arguments are its private data. */
 const CONN = [
@@ -309,10 +283,10 @@ export const REQUESTS = {
   destroy_cq: { args: ["cq"] },
 
   create_qp: {
-    args: ["pd", "send_cq", "recv_cq", "srq", "qp_type", "sq_sig_all", ...QP_CAPS],
-    answer: ["handle", "qp_num", ...QP_CAPS],
+    args: ["pd", "send_cq", "recv_cq", "srq", "qp_type", "sq_sig_all", ...QP_CAP_WORDS],
+    answer: ["handle", "qp_num", ...QP_CAP_WORDS],
   },
-  modify_qp: { args: ["qp", "attr_mask", ...QP_ATTR], answer: [...QP_CAPS] },
+  modify_qp: { args: ["qp", "attr_mask", ...QP_ATTR], answer: [...QP_CAP_WORDS] },
   query_qp: { args: ["qp"], answer: [...QP_ATTR] },
   destroy_qp: { args: ["qp"] },
   /** `bad`: the number of the refused request, those before it are posted. */

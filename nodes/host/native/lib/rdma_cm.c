@@ -279,22 +279,8 @@ static int init_qp_attr(uint64_t channel, const struct rdma_ucm_init_qp_attr *cm
 		return error;
 	memset(attr, 0, sizeof(*attr));
 	attr->qp_attr_mask = GOT(cm_init_qp_attr, attr_mask);
-	attr->port_num = GOT(cm_init_qp_attr, attr_port_num);
-#define TAKE(name) attr->name = GOT(cm_init_qp_attr, name)
-	TAKE(qp_state);
-	TAKE(path_mtu);
-	TAKE(qkey);
-	TAKE(rq_psn);
-	TAKE(sq_psn);
-	TAKE(dest_qp_num);
-	TAKE(qp_access_flags);
-	TAKE(pkey_index);
-	TAKE(max_rd_atomic);
-	TAKE(max_dest_rd_atomic);
-	TAKE(min_rnr_timer);
-	TAKE(timeout);
-	TAKE(retry_cnt);
-	TAKE(rnr_retry);
+#define TAKE(word, field) attr->field = GOT(cm_init_qp_attr, word);
+	EACH_QP_FIELD(TAKE)
 #undef TAKE
 	take_ah(&attr->ah_attr, answer() + ANSWER_cm_init_qp_attr_is_global);
 	return 0;

@@ -902,18 +902,16 @@ static struct ibv_qp *create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *init
 {
 	struct ibv_qp_cap *cap = &init->cap;
 
+#define PUT(name) [ARG_create_qp_##name] = cap->name,
 	if (failed(ASK(create_qp, [ARG_create_qp_pd] = pd->handle,
 		       [ARG_create_qp_send_cq] = init->send_cq ? init->send_cq->handle : 0,
 		       [ARG_create_qp_recv_cq] = init->recv_cq ? init->recv_cq->handle : 0,
 		       [ARG_create_qp_srq] = init->srq ? init->srq->handle : 0,
 		       [ARG_create_qp_qp_type] = init->qp_type,
 		       [ARG_create_qp_sq_sig_all] = init->sq_sig_all,
-		       [ARG_create_qp_max_send_wr] = cap->max_send_wr,
-		       [ARG_create_qp_max_recv_wr] = cap->max_recv_wr,
-		       [ARG_create_qp_max_send_sge] = cap->max_send_sge,
-		       [ARG_create_qp_max_recv_sge] = cap->max_recv_sge,
-		       [ARG_create_qp_max_inline_data] = cap->max_inline_data)))
+		       EACH_QP_CAP(PUT))))
 		return NULL;
+#undef PUT
 	struct qp *qp = allocate(sizeof(*qp));
 	qp->ex.qp_base = (struct ibv_qp){
 		.context = pd->context, .qp_context = init->qp_context, .pd = pd,
@@ -921,9 +919,9 @@ static struct ibv_qp *create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *init
 		.handle = GOT(create_qp, handle), .qp_num = GOT(create_qp, qp_num),
 		.state = IBV_QPS_RESET, .qp_type = init->qp_type,
 	};
-	*cap = (struct ibv_qp_cap){ GOT(create_qp, max_send_wr), GOT(create_qp, max_recv_wr),
-				    GOT(create_qp, max_send_sge), GOT(create_qp, max_recv_sge),
-				    GOT(create_qp, max_inline_data) };
+#define TAKE(name) .name = GOT(create_qp, name),
+	*cap = (struct ibv_qp_cap){ EACH_QP_CAP(TAKE) };
+#undef TAKE
 	pthread_mutex_init(&qp->ex.qp_base.mutex, NULL);
 	pthread_cond_init(&qp->ex.qp_base.cond, NULL);
 	qp->init = *init;
@@ -961,25 +959,17 @@ EXPORT struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *qp)
 	return ((struct qp *)qp)->extended ? &((struct qp *)qp)->ex : NULL;
 }
 
-/* Fields of ibv_qp_attr that are words of the same name. */
-#define EACH_QP_WORD(X)                                                                              \
-	X(qp_state) X(cur_qp_state) X(path_mtu) X(qkey) X(rq_psn) X(sq_psn) X(dest_qp_num)           \
-	X(qp_access_flags) X(pkey_index) X(en_sqd_async_notify) X(max_rd_atomic)                     \
-	X(max_dest_rd_atomic) X(min_rnr_timer) X(timeout) X(retry_cnt) X(rnr_retry)
-#define EACH_CAP(X) X(max_send_wr) X(max_recv_wr) X(max_send_sge) X(max_recv_sge) X(max_inline_data)
-
 EXPORT int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 {
 	uint64_t *arg = request_begin(REQUEST_modify_qp, ARG_modify_qp_WORDS);
 
 	arg[ARG_modify_qp_qp] = qp->handle;
 	arg[ARG_modify_qp_attr_mask] = mask;
-	arg[ARG_modify_qp_attr_port_num] = attr->port_num;
-#define PUT(name) arg[ARG_modify_qp_##name] = attr->name;
-	EACH_QP_WORD(PUT)
+#define PUT(word, field) arg[ARG_modify_qp_##word] = attr->field;
+	EACH_QP_FIELD(PUT)
 #undef PUT
 #define PUT(name) arg[ARG_modify_qp_##name] = attr->cap.name;
-	EACH_CAP(PUT)
+	EACH_QP_CAP(PUT)
 #undef PUT
 	put_ah(arg + ARG_modify_qp_is_global, &attr->ah_attr);
 	int error = request_send();
@@ -989,7 +979,7 @@ EXPORT int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 		qp->state = attr->qp_state;
 	if (mask & IBV_QP_CAP) {
 #define TAKE(name) attr->cap.name = GOT(modify_qp, name);
-		EACH_CAP(TAKE)
+		EACH_QP_CAP(TAKE)
 #undef TAKE
 		((struct qp *)qp)->init.cap = attr->cap;
 	}
@@ -1005,12 +995,11 @@ EXPORT int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask,
 	if (error)
 		return failed(error);
 	memset(attr, 0, sizeof(*attr));
-	attr->port_num = GOT(query_qp, attr_port_num);
-#define TAKE(name) attr->name = GOT(query_qp, name);
-	EACH_QP_WORD(TAKE)
+#define TAKE(word, field) attr->field = GOT(query_qp, word);
+	EACH_QP_FIELD(TAKE)
 #undef TAKE
 #define TAKE(name) attr->cap.name = GOT(query_qp, name);
-	EACH_CAP(TAKE)
+	EACH_QP_CAP(TAKE)
 #undef TAKE
 	attr->ah_attr = take_ah(answer() + ANSWER_query_qp_is_global);
 	qp->state = attr->qp_state;
