@@ -12,6 +12,7 @@ import {
   type NatsAddress,
   type NatsOptions,
 } from "../../fabric/bus/nats_bus.ts";
+import { foldersOfPath, isExecutable } from "../base/executables.ts";
 import { type Refused, violationsOf } from "./refused.ts";
 import { sleep } from "../../fabric/bus/wall_time.ts";
 
@@ -94,7 +95,7 @@ const LAST_WORDS = 12;
  * @throws NatsServerError; the reason of `options.signal`.
  */
 export async function startNatsServer(options: NatsServerOptions): Promise<NatsServer> {
-  const binary = options.binary ?? await findNatsServer();
+  const binary = options.binary ?? findNatsServer();
   const server = new NatsServer({ ...options, binary });
   const { signal } = options;
   const stop = () => void server.stop();
@@ -116,19 +117,16 @@ export async function startNatsServer(options: NatsServerOptions): Promise<NatsS
 export function candidates(): string[] {
   const named = Deno.env.get("RACKMESH_NATS_SERVER");
   if (named !== undefined && named !== "") return [named];
-  const path = (Deno.env.get("PATH") ?? "").split(":").filter((folder) => folder !== "");
   // Debian installs it outside an ordinary user's PATH.
-  const folders = [...path, "/usr/sbin", "/usr/local/sbin"];
+  const folders = [...foldersOfPath(), "/usr/sbin", "/usr/local/sbin"];
   return [...new Set(folders.map((folder) => `${folder}/nats-server`))];
 }
 
 /** @throws NatsServerError */
-export async function findNatsServer(): Promise<string> {
+export function findNatsServer(): string {
   const tried = candidates();
-  for (const path of tried) {
-    const info = await Deno.stat(path).catch(() => undefined);
-    if (info?.isFile && ((info.mode ?? 0) & 0o111) !== 0) return path;
-  }
+  const found = tried.find(isExecutable);
+  if (found !== undefined) return found;
   throw new NatsServerError(
     `Cannot find nats-server: tried ${tried.join(", ")}. ` +
       "Install it (Debian: apt install nats-server) or name it in RACKMESH_NATS_SERVER",

@@ -3,8 +3,9 @@
  * `rack perftest`'s program. Each figure is the difference of two lengths, in turns: start-up and the 219 ms
  * in which perftest measures its clock are in neither.
  */
+import { executableInPath } from "../../console/base/executables.ts";
 import { say } from "../commands/output.ts";
-import { pathOf, runNative, scenarioOf } from "../native/runs.ts";
+import { runNative, scenarioOf } from "../native/runs.ts";
 import { planOf, simulatorOf } from "./bench_rack.ts";
 import type { Figure, Measured } from "./figure.ts";
 import { cpuMs } from "./traffic_rack.ts";
@@ -74,7 +75,7 @@ function beyond([short, long]: readonly Cost[]): Cost {
 
 /** None where perftest is not installed. */
 export async function measureNative({ quick }: Measured): Promise<Figure[]> {
-  if (pathOf("ib_send_lat") === undefined) {
+  if (executableInPath("ib_send_lat") === undefined) {
     say("perftest is not installed: native programs are left out");
     return [];
   }

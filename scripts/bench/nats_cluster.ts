@@ -130,7 +130,7 @@ class ClusterServer {
     config: string,
     { place: { before, host }, ready }: { readonly place: Place; readonly ready: RegExp },
   ): Promise<ClusterServer> {
-    const words = [...before, await findNatsServer(), "-c", config];
+    const words = [...before, findNatsServer(), "-c", config];
     const process = new Deno.Command(words[0]!, {
       args: words.slice(1),
       stdin: "null",

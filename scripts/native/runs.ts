@@ -13,6 +13,7 @@ import {
 } from "../../nodes/host/native/port.ts";
 import { REPLY, REQUEST_NAMES } from "../../nodes/host/native/requests.ts";
 import { createNativePort } from "../../nodes/native_process.ts";
+import { executableInPath } from "../../console/base/executables.ts";
 import { nativeLibrary } from "../../console/rack/native/library.ts";
 
 /** A program, or a client and its server, as the table has them. */
@@ -51,18 +52,6 @@ export interface NativeRun {
 }
 
 const decoder = new TextDecoder();
-
-/** The path of an installed program; undefined where it is not. */
-export function pathOf(binary: string): string | undefined {
-  for (const folder of ["/usr/bin", "/bin", "/usr/local/bin", "/usr/sbin"]) {
-    try {
-      if (Deno.statSync(`${folder}/${binary}`).isFile) return `${folder}/${binary}`;
-    } catch (error) {
-      if (!(error instanceof Deno.errors.NotFound)) throw error;
-    }
-  }
-  return undefined;
-}
 
 /** The version of an installed package of Debian. */
 export function versionOf(packaged: string): string | undefined {
@@ -201,7 +190,7 @@ function withFiles<Plan extends RackPlan>(plan: Plan, lease: Lease): Plan {
     const programs = node.config.programs.map((program) => {
       const { native } = program;
       if (native === undefined) return program;
-      const file = pathOf(native.argv[0]!);
+      const file = executableInPath(native.argv[0]!);
       if (file === undefined) throw new Error(`${native.argv[0]} is not installed`);
       return { ...program, native: { ...native, env: { ...native.env, ...env }, file } };
     });

@@ -4,13 +4,13 @@
  * `scripts/scenarios/NATIVE_RUNS.md`, `--only WORDS` runs rows that have them (the page keeps the others as they
  * are), `--runs 1` runs each once with a lease. Exit code 1 where a row differs from itself, or ends otherwise than it should.
  */
+import { executableInPath } from "../../console/base/executables.ts";
 import { projectFile } from "../../console/base/paths.ts";
 import { PS_PER_MS } from "../../fabric/base/time.ts";
 import {
   differenceOf,
   type Lease,
   type NativeJob,
-  pathOf,
   runNative,
   scenarioOf,
   versionOf,
@@ -215,7 +215,7 @@ export async function show(row: TableRow, runs = RUNS): Promise<Shown> {
   const { binary, ends, packaged } = row;
   const command = [binary, ...wordsOf(row)].join(" "), version = versionOf(packaged) ?? "";
   const [, given, on] = keyOf(row);
-  if (pathOf(binary) === undefined) {
+  if (executableInPath(binary) === undefined) {
     return { row, cells: [binary, version, given, on, "not installed"], wrong: [], isGood: false };
   }
   const text = scenarioOf(row);

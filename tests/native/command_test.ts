@@ -1,6 +1,7 @@
 /** Scenarios with native programs by the command: Debian's binaries, each packing, ends of all kinds. */
 import assert from "node:assert/strict";
 import { afterAll, beforeAll, describe } from "@std/testing/bdd";
+import { executableInPath } from "../../console/base/executables.ts";
 import { LEASE_VARIABLE } from "../../nodes/host/native/port.ts";
 import { nativeMissing } from "../support/native_rack.ts";
 import { CommandRig, type Ended } from "../support/command.ts";
@@ -13,9 +14,8 @@ const missing = await nativeMissing() ?? lacks("ibv_rc_pingpong", "ibverbs-utils
 const it = itUnless(missing, "tests/native/command_test.ts");
 
 function lacks(program: string, debian: string): string | undefined {
-  const { success } = new Deno.Command("sh", { args: ["-c", `command -v ${program}`] })
-    .outputSync();
-  return success ? undefined : `there is no ${program} (Debian's package ${debian})`;
+  if (executableInPath(program) !== undefined) return undefined;
+  return `there is no ${program} (Debian's package ${debian})`;
 }
 
 const SERVER = "{ on: b, native: [ibv_rc_pingpong, -g, '0', -c, -n, '20'] }";

@@ -1,6 +1,7 @@
 /** What the library answers itself within its lease changes nothing that the rack or the program could see. */
 import assert from "node:assert/strict";
 import { afterAll, describe } from "@std/testing/bdd";
+import { executableInPath } from "../../console/base/executables.ts";
 import { prepare } from "../../console/rack/prepare.ts";
 import { readScenario } from "../../console/scenarios/scenario_source.ts";
 import { PS_PER_NS } from "../../fabric/base/time.ts";
@@ -8,7 +9,6 @@ import { LEASE_VARIABLE } from "../../nodes/host/native/port.ts";
 import {
   differenceOf,
   type NativeJob,
-  pathOf,
   runNative as runJob,
   scenarioOf,
 } from "../../scripts/native/runs.ts";
@@ -93,7 +93,9 @@ describe("a run whose leases a seed leaves out", () => {
     options: ["-g", "0", "-n", "50"],
     client: ["b"],
   };
-  const absent = pathOf(JOB.binary) === undefined ? `there is no ${JOB.binary}` : undefined;
+  const absent = executableInPath(JOB.binary) === undefined
+    ? `there is no ${JOB.binary}`
+    : undefined;
 
   itUnless(missing ?? absent, NAME)(
     "finds a lease that is too long, as one without leases does",

@@ -5,6 +5,7 @@
 import assert from "node:assert/strict";
 import { afterAll, describe } from "@std/testing/bdd";
 import { PS_PER_MS } from "../../fabric/base/time.ts";
+import { executableInPath } from "../../console/base/executables.ts";
 import { compiled, nativeMissing, type NativeRun, runNative } from "../support/native_rack.ts";
 import { itUnless } from "../support/skipping.ts";
 
@@ -18,16 +19,6 @@ function headerMissing(): string | undefined {
   const args = ["-fsyntax-only", "-x", "c", "-include", "rdma/rdma_cma.h", "/dev/null"];
   const { success } = new Deno.Command("cc", { args, stderr: "null" }).outputSync();
   return success ? undefined : "rdma/rdma_cma.h is not here (librdmacm-dev)";
-}
-
-function pathOf(name: string): string | undefined {
-  const path = `/usr/bin/${name}`;
-  try {
-    Deno.statSync(path);
-    return path;
-  } catch {
-    return undefined;
-  }
 }
 
 function scenario(
@@ -151,13 +142,14 @@ const PROGRAMS: readonly {
 
 describe("programs of rdmacm-utils", () => {
   for (const { name, server, client, last } of PROGRAMS) {
-    const lacks = missing ?? (pathOf(name) === undefined ? `${name} is not installed` : undefined);
+    const lacks = missing ??
+      (executableInPath(name) === undefined ? `${name} is not installed` : undefined);
     itUnless(lacks, "tests/native/rdma_cm_test.ts")(
       `${server.join(" ")}: the same each time`,
       async () => {
         const [one, ...ones] = server, [other, ...others] = client;
         const { rack, lines } = await runThrice(
-          scenario([pathOf(one!)!, ...ones], [pathOf(other!)!, ...others, "b"]),
+          scenario([executableInPath(one!)!, ...ones], [executableInPath(other!)!, ...others, "b"]),
         );
         assert.deepEqual(rack.reported("program-failed"), []);
         for (const host of ["a", "b"]) assert.ok(lines[host]?.at(-1)?.endsWith(last), host);

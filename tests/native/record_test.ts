@@ -7,6 +7,7 @@ import assert from "node:assert/strict";
 import { afterAll, describe } from "@std/testing/bdd";
 import type { RackPlan } from "../../fabric/rack/plan/plan.ts";
 import { RECORDED_FOLDER } from "../../nodes/native_records.ts";
+import { executableInPath } from "../../console/base/executables.ts";
 import {
   compiled,
   nativeMissing,
@@ -17,19 +18,13 @@ import {
 import { itUnless } from "../support/skipping.ts";
 
 const missing = await nativeMissing();
-const it = itUnless(missing ?? lacks("/usr/bin/rping"), "tests/native/record_test.ts");
+const it = itUnless(
+  missing ?? (executableInPath("rping") ? undefined : "there is no rping"),
+  "tests/native/record_test.ts",
+);
 const folder = await Deno.makeTempDir({ prefix: "rackmesh-record-" });
 
 afterAll(() => Deno.remove(folder, { recursive: true }));
-
-function lacks(path: string): string | undefined {
-  try {
-    Deno.statSync(path);
-    return undefined;
-  } catch {
-    return `there is no ${path}`;
-  }
-}
 
 const PINGPONG = `
 name: pingpong

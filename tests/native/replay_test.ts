@@ -4,20 +4,13 @@ import { afterAll, beforeAll, describe } from "@std/testing/bdd";
 import type { CampaignReport } from "../../console/chaos/campaign.ts";
 import { Replay } from "../../console/replay/client.ts";
 import { CommandRig } from "../support/command.ts";
+import { executableInPath } from "../../console/base/executables.ts";
 import { compiled, nativeMissing } from "../support/native_rack.ts";
 import { itUnless } from "../support/skipping.ts";
 
-const missing = await nativeMissing() ?? lacks("/usr/bin/rping");
+const missing = await nativeMissing() ??
+  (executableInPath("rping") ? undefined : "there is no rping (Debian's package rdmacm-utils)");
 const it = itUnless(missing, "tests/native/replay_test.ts");
-
-function lacks(path: string): string | undefined {
-  try {
-    Deno.statSync(path);
-    return undefined;
-  } catch {
-    return `there is no ${path} (Debian's package rdmacm-utils)`;
-  }
-}
 
 const RPING = `name: rping
 hosts: { a: {}, b: {} }

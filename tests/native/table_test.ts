@@ -4,6 +4,7 @@
  */
 import assert from "node:assert/strict";
 import { describe, it as always } from "@std/testing/bdd";
+import { executableInPath } from "../../console/base/executables.ts";
 import {
   isExplained,
   linesOf,
@@ -11,12 +12,13 @@ import {
   ownLines,
   PAIRS,
 } from "../../scripts/native/figures.ts";
-import { pathOf } from "../../scripts/native/runs.ts";
 import { ROWS, show, wordsOf } from "../../scripts/native/table.ts";
 import { nativeMissing } from "../support/native_rack.ts";
 import { itUnless } from "../support/skipping.ts";
 
-const ABSENT = ["ibv_rc_pingpong", "ib_write_lat"].filter((binary) => pathOf(binary) === undefined);
+const ABSENT = ["ibv_rc_pingpong", "ib_write_lat"].filter((binary) =>
+  executableInPath(binary) === undefined
+);
 const missing = await nativeMissing() ??
   (ABSENT.length === 0 ? undefined : `${ABSENT.join(", ")}: not installed`);
 const it = itUnless(missing, "tests/native/table_test.ts");
@@ -39,7 +41,7 @@ const SHOWN = [
 describe("native programs of Debian", () => {
   for (const command of SHOWN) {
     const [binary] = command.split(" ");
-    const absent = pathOf(binary!) === undefined ? `there is no ${binary}` : undefined;
+    const absent = executableInPath(binary!) === undefined ? `there is no ${binary}` : undefined;
     const itHere = itUnless(missing ?? absent, "tests/native/table_test.ts");
     itHere(`${command}: ends as the table says, and the same with fewer leases`, async () => {
       const row = ROWS.find((each) => [each.binary, ...wordsOf(each)].join(" ") === command);

@@ -4,6 +4,7 @@
  */
 import assert from "node:assert/strict";
 import { afterAll, describe } from "@std/testing/bdd";
+import { executableInPath } from "../../console/base/executables.ts";
 import { compiled, nativeMissing, type NativeRun, runNative } from "../support/native_rack.ts";
 import { itUnless } from "../support/skipping.ts";
 
@@ -12,14 +13,6 @@ const missing = await nativeMissing();
 const it = itUnless(missing, NAME);
 const folder = await Deno.makeTempDir({ prefix: "rackmesh-threads-" });
 afterAll(() => Deno.remove(folder, { recursive: true }));
-
-function isThere(path: string): boolean {
-  try {
-    return Deno.statSync(path).isFile;
-  } catch {
-    return false;
-  }
-}
 
 /** @param programs by host, the server's first; the client starts later. */
 function scenario(...programs: readonly (readonly [host: string, argv: readonly string[]])[]) {
@@ -94,7 +87,7 @@ describe("threads of native programs", () => {
   });
 
   it("of Python wait for each other in virtual time", async () => {
-    if (!isThere("/usr/bin/python3")) return;
+    if (!executableInPath("python3")) return;
     const file = `${folder}/threads.py`;
     Deno.writeTextFileSync(
       file,
@@ -161,7 +154,7 @@ describe("programs of rdmacm-utils with threads", () => {
   for (const { server, clients, last } of PROGRAMS) {
     const pathOf = ([name, ...rest]: readonly string[]) => [`/usr/bin/${name}`, ...rest];
     const lacks = missing ??
-      (isThere(`/usr/bin/${server[0]}`) ? undefined : `${server[0]} is not installed`);
+      (executableInPath(server[0]!) ? undefined : `${server[0]} is not installed`);
     itUnless(lacks, NAME)(`${server.join(" ")}: the same with leases and without`, async () => {
       const { rack, lines } = await runTwice(
         scenario(

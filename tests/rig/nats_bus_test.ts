@@ -336,7 +336,7 @@ authorization { users: [{
 }] }`,
     { mode: 0o600 },
   );
-  return new Deno.Command(await findNatsServer(), {
+  return new Deno.Command(findNatsServer(), {
     args: ["-c", config],
     stdout: "null",
     stderr: "null",

@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { AxeBuilder } from "@axe-core/playwright";
 import { type Browser, chromium, type Locator, type Page } from "playwright-core";
+import { executableInPath } from "../../console/base/executables.ts";
 import { statOf } from "../../console/base/process_stat.ts";
 import { CommandRig, type RunningCommand } from "./command.ts";
 import { eventually } from "./eventually.ts";
@@ -10,17 +11,8 @@ const PROGRAMS = ["chromium-headless-shell", "chromium"];
 
 /** The path of the first that runs. */
 function programThere(): string | undefined {
-  for (const program of PROGRAMS) {
-    for (const folder of (Deno.env.get("PATH") ?? "").split(":")) {
-      try {
-        const path = `${folder}/${program}`;
-        if (new Deno.Command(path, { args: ["--version"] }).outputSync().success) return path;
-      } catch (error) {
-        if (!(error instanceof Deno.errors.NotFound)) throw error;
-      }
-    }
-  }
-  return undefined;
+  const there = PROGRAMS.map(executableInPath).filter((path) => path !== undefined);
+  return there.find((path) => new Deno.Command(path, { args: ["--version"] }).outputSync().success);
 }
 
 const PROGRAM = programThere();

@@ -156,7 +156,7 @@ describe("rack compose", () => {
     const lines = (await text("out/secrets.env")).trim().split("\n");
     const env = Object.fromEntries(lines.map((line) => line.split(/=(.*)/s).slice(0, 2)));
     const tried = async (more: Record<string, string>) =>
-      (await new Deno.Command(await findNatsServer(), {
+      (await new Deno.Command(findNatsServer(), {
         args: ["-t", "-c", `${folder}/out/nats.conf`],
         clearEnv: true,
         env: { ...env, ...more },

@@ -1,5 +1,6 @@
 /** The binaries of native programs: found as a shell finds them, and refused where the library cannot be preloaded. */
 import { refusal } from "../../../fabric/rack/plan/problem.ts";
+import { executableInPath, foldersOfPath, isExecutable } from "../../base/executables.ts";
 import { ifThere } from "../../base/files.ts";
 import { sha256 } from "../../base/sha256.ts";
 import { admitFile, type Reach } from "../../scenarios/read_door.ts";
@@ -48,27 +49,14 @@ function inPath(run: string): string {
   return name === undefined ? "a program in PATH" : `it in PATH: Debian's package ${name} has it`;
 }
 
-/** The file of a command, without links; undefined where no folder of PATH has it. */
-export function executableInPath(name: string): string | undefined {
-  return foldersOfPath().map((folder) => realFile(`${folder}/${name}`)).find(isExecutable);
-}
-
 /** As good as its name alone: what PATH has is no secret of a user's. */
 function isInPath(path: string): boolean {
   return foldersOfPath().some((folder) => path === `${folder}/${path.replace(/.*\//, "")}`);
 }
 
-function foldersOfPath(): readonly string[] {
-  return (Deno.env.get("PATH") ?? "").split(":").filter((folder) => folder.startsWith("/"));
-}
-
 function realFile(path: string): string | undefined {
   const real = ifThere(() => Deno.realPathSync(path));
   return real !== undefined && Deno.statSync(real).isFile ? real : undefined;
-}
-
-function isExecutable(file: string | undefined): boolean {
-  return file !== undefined && ((Deno.statSync(file).mode ?? 0) & 0o111) !== 0;
 }
 
 const SET_ID = 0o6000;

@@ -7,7 +7,7 @@ import { nativeIn, type NativePlan, type RackPlan } from "../../../fabric/rack/p
 import { refusal } from "../../../fabric/rack/plan/problem.ts";
 import { NATIVE_COMMANDS } from "../../../nodes/native_process.ts";
 import { ifThere } from "../../base/files.ts";
-import { executableInPath } from "./binary.ts";
+import { executableInPath } from "../../base/executables.ts";
 
 /** The loader of glibc, by the path that is in each program (System V ABI, AMD64 supplement). */
 const LOADER = "/lib64/ld-linux-x86-64.so.2";

@@ -1,4 +1,5 @@
 /** Whether native programs run in `bwrap`, and what they may do with it and without. */
+import { executableInPath } from "../../base/executables.ts";
 import { sandboxWords } from "../../../nodes/native_sandbox.ts";
 
 export type Sandbox =
@@ -10,14 +11,7 @@ export type Sandbox =
 
 /** Tries bubblewrap once: where it is installed, a machine may still forbid what it needs. */
 export async function sandboxHere(): Promise<Sandbox> {
-  const folders = (Deno.env.get("PATH") ?? "").split(":");
-  const bwrap = folders.map((folder) => `${folder}/bwrap`).find((path) => {
-    try {
-      return path.startsWith("/") && Deno.statSync(path).isFile;
-    } catch {
-      return false;
-    }
-  });
+  const bwrap = executableInPath("bwrap");
   if (bwrap === undefined) return { none: "bwrap is not installed" };
   const directory = await Deno.makeTempDir({ prefix: "rackmesh-bwrap-" });
   try {

@@ -1,4 +1,5 @@
 import { type Browser, type BrowserContext, chromium, type Page } from "playwright-core";
+import { executableInPath } from "../../../console/base/executables.ts";
 import { makePage } from "../../../console/server/page.ts";
 import { startConsole, type Started } from "../../../console/server/start.ts";
 import { RackError } from "../../../console/base/rack_error.ts";
@@ -14,16 +15,7 @@ export const SIGNALS = { handleSIGINT: false, handleSIGTERM: false, handleSIGHUP
 const VIEWPORT = { width: 1440, height: 900 };
 
 export function browserProgram(): string | undefined {
-  const folders = (Deno.env.get("PATH") ?? "").split(":");
-  return PROGRAMS.flatMap((program) => folders.map((folder) => `${folder}/${program}`))
-    .find((path) => {
-      try {
-        return Deno.statSync(path).isFile;
-      } catch (error) {
-        if (error instanceof Deno.errors.NotFound) return false;
-        throw error;
-      }
-    });
+  return PROGRAMS.map(executableInPath).find((path) => path !== undefined);
 }
 
 export class ConsolePages {
