@@ -1,11 +1,13 @@
 import { LOSSES_MAX } from "../checks/finding.ts";
 import { rackDigest } from "../../fabric/partition/digest.ts";
+import { nativeIn } from "../../fabric/rack/plan/plan.ts";
 import { notRestarted } from "../../fabric/rack/plan/not_restarted.ts";
 import type { RackPlan } from "../../fabric/rack/plan/plan.ts";
 import { hostsByAddress } from "../../fabric/trace/trace.ts";
 import { checkAllInTurns } from "../checks/all.ts";
 import { hasWritten, whyNothingDone } from "../checks/activity.ts";
 import { isPutResult } from "../checks/survival.ts";
+import { failuresWithSources } from "../rack/native/source_lines.ts";
 import { type Outcome, type Reported, reportsOf } from "../rack/run_variant.ts";
 import { plainly } from "./json.ts";
 import { congestionRows } from "./congestion_report.ts";
@@ -31,22 +33,24 @@ import { checksOf, type JudgedVariant, promisesOf } from "./run_checks.ts";
  */
 export async function judge<One extends Ran & Parameters<typeof checkProtocols>[0]>(
   one: One,
-  outcome: Outcome,
+  ended: Outcome,
   { claims = false, signal }: {
     readonly claims?: boolean;
     readonly signal?: AbortSignal | undefined;
   } = {},
 ): Promise<JudgedVariant> {
-  const { record, directory, ...ended } = outcome;
+  const files = nativeIn(one.plan).map(({ program }) => program.native.file);
+  const outcome = failuresWithSources(ended, files);
+  const { record, directory, ...reportable } = outcome;
   const protocols = outcome.protocols ??
     (record === undefined ? [] : await checkProtocols(one, { record, directory, signal }));
   const rows = await rowsOf(one, outcome);
-  if (record === undefined) return { one, outcome: { ...ended, directory }, rows, protocols };
+  if (record === undefined) return { one, outcome: { ...reportable, directory }, rows, protocols };
   const claimed = { ...record, lossesMost: LOSSES_MAX, ...(claims && { claims }) };
   const promises = promisesOf(claimed, await checkAllInTurns(claimed, signal));
   // Else frames and notes of many variants would be kept until the last one has ended.
   const { reports, scm, lives } = record;
-  const reported = { ...ended, directory, record: { reports, scm, lives } };
+  const reported = { ...reportable, directory, record: { reports, scm, lives } };
   const nothing = whyNothingDone({
     ...record,
     hasWritten: () => hasWritten(record, outcome.finals),

@@ -463,9 +463,10 @@ static int name_of(char *text, size_t room, uint64_t address)
 		return snprintf(text, room, "0x%lx", address);
 	const char *file = strrchr(info.dli_fname, '/');
 	file = file ? file + 1 : info.dli_fname;
+	uint64_t offset = address - (uint64_t)info.dli_fbase;
 	if (info.dli_sname)
-		return snprintf(text, room, "%s in %s", info.dli_sname, file);
-	return snprintf(text, room, "0x%lx in %s", address - (uint64_t)info.dli_fbase, file);
+		return snprintf(text, room, "%s (0x%lx in %s)", info.dli_sname, offset, file);
+	return snprintf(text, room, "0x%lx in %s", offset, file);
 }
 
 #define FRAMES 32
