@@ -6,6 +6,7 @@
  * of an event at `t`, ask for `t + 1`.
  */
 import { z } from "zod";
+import { PS_PER_US } from "../../fabric/base/time.ts";
 import { IMPAIRMENTS } from "../../fabric/rack/plan/link_plan.ts";
 import { COUNT_MAX, type Predicate } from "../../fabric/trace/predicate.ts";
 import { maybe, name, orNull, type Plain, time } from "./common.ts";
@@ -21,6 +22,7 @@ import {
   OPERATION_STATUSES,
   OPERATIONS,
   PARTS,
+  RECENT_PS,
   SEARCHED_MAX,
 } from "./replay_terms.ts";
 
@@ -147,6 +149,9 @@ const programState = z.object({
   since: time,
   at: maybe(text.describe("the line in the program's file")),
   order: maybe(number.describe("that started it")),
+  progress: maybe(z.object({ done: number, of: number }).describe(
+    "as it last told: operations that are done, of how many; of 1: a share",
+  )),
 }).meta({ id: "ProgramState" });
 export type ProgramState = Plain<typeof programState>;
 
@@ -195,6 +200,7 @@ const cableState = z.object({
   inFlightCount: number,
   sent: number.describe("so far"),
   sentBytes: number,
+  recentBytes: number.describe(`that left in the ${RECENT_PS / PS_PER_US} us before`),
 });
 export type CableState = Plain<typeof cableState>;
 

@@ -1,4 +1,5 @@
 /** Words and limits of a replay's answers, for its process, which has no zod, and its schemas. */
+import { PS_PER_US } from "../../fabric/base/time.ts";
 import type { OperationStatus } from "../../fabric/trace/trace.ts";
 
 /**
@@ -17,6 +18,9 @@ export const COPY_PLACES = [
   "medium",
 ] as const;
 export type CopyPlace = typeof COPY_PLACES[number];
+
+/** The stretch before an instant over which a cable's rate is taken: some thirty full frames. */
+export const RECENT_PS = 10 * PS_PER_US;
 
 /** Of a query, with its default. */
 export const BUCKETS = { most: 4_096, usual: 512 } as const;

@@ -12,7 +12,9 @@ import { eventsAround, StepFinder, textOfValue, type Ticks } from "./event_rows.
 import { HostMemory } from "./host_memory.ts";
 import { faultsIn, type KnownDigest, type ReplayJob } from "./job.ts";
 import { lossOf, memoryMap, memoryView } from "./memory_view.ts";
-import { programsAt } from "./programs.ts";
+import { programsAt, withProgress } from "./programs.ts";
+import { countBefore } from "./log_arrays.ts";
+import type { ReportSeen } from "../checks/run_record.ts";
 import { verdictsAt } from "./verdicts.ts";
 import { type Watch, watchRun } from "../rack/run_record.ts";
 import { AROUND_PS, ladderIn, operationAt, operationsIn } from "./operations.ts";
@@ -273,8 +275,18 @@ export class ReplayEngine {
       };
     });
     const cables = wire.directions.map((direction) => wire.stateOf(direction, at));
-    const programs = follower === undefined ? null : this.#programsOf(follower);
+    const programs = follower === undefined
+      ? null
+      : withProgress(this.#programsOf(follower), this.#progressBefore(at));
     return { at, events, nextEventAt, lastEventAt, devices, cables, programs };
+  }
+
+  /** Since each host has had its power. */
+  #progressBefore(at: Time): ReportSeen[] {
+    const { progress } = this.#recording;
+    return progress.slice(0, countBefore(progress, at)).filter(({ node, time }) =>
+      time >= this.#powerOf(node, at).since
+    );
   }
 
   #powerOf(node: string, at: Time): Pick<DeviceState, "hasPower" | "life" | "since"> {

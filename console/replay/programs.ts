@@ -59,6 +59,34 @@ export function programsAt(
   };
 }
 
+/**
+ * Those programs with how far they have last said that they are. A report that names no program, or
+ * one of which the host has several, belongs to the only one at work.
+ */
+export function withProgress(
+  programs: readonly ProgramState[],
+  progress: readonly ReportSeen[],
+): ProgramState[] {
+  const last = new Map<string, NonNullable<ProgramState["progress"]>>();
+  for (const { node, value } of progress) {
+    const { program = "", written, messages } = Object(value) as {
+      readonly program?: string;
+      readonly written?: number;
+      readonly messages?: number;
+    };
+    if (written === undefined || messages === undefined) continue;
+    last.set(`${node} ${program}`, { done: written, of: messages });
+  }
+  return programs.map((each) => {
+    const { host, program, serves } = each, [name = ""] = program.split("#");
+    const atWork = programs.filter((other) => other.host === host && !other.serves);
+    const alike = atWork.filter((other) => other.program.split("#")[0] === name);
+    const found = (alike.length === 1 ? last.get(`${host} ${name}`) : undefined) ??
+      (atWork.length === 1 ? last.get(`${host} `) : undefined);
+    return serves || found === undefined ? each : { ...each, progress: found };
+  });
+}
+
 function endOf({ time, node, topic, value }: ReportSeen): ProgramProgress {
   const { program, message = "", stack = "", order } = value as {
     readonly program: string;

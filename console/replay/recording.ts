@@ -88,6 +88,8 @@ export class Recording {
   /** Since {@link detailFrom}; before it all but posts and completions. */
   notes: Ordered<TimedRecord>[] = [];
   readonly reports: Ordered<ReportSeen>[] = [];
+  /** How far programs have said that they are. */
+  readonly progress: ReportSeen[] = [];
   readonly wire: WireRecord;
   readonly memory = new Map<string, MemoryRecord>();
   readonly events = new Map<string, Numbers>();
@@ -316,9 +318,8 @@ export class Recording {
     if (seen.kind === "sent") this.wire.frame(node, seen, this.#order++);
     else if (seen.kind === "report") {
       const { topic, value } = seen;
-      if (topic !== "progress") {
-        this.reports.push({ time, node, topic, value, order: this.#order++ });
-      }
+      if (topic === "progress") this.progress.push({ time, node, topic, value });
+      else this.reports.push({ time, node, topic, value, order: this.#order++ });
     } else if (seen.kind === "note") {
       const { by } = seen;
       const note = seen.note.kind === "writes"

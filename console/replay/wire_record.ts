@@ -10,6 +10,7 @@ import { hostsByAddress } from "../../fabric/trace/trace.ts";
 import { formatAddress } from "../../fabric/trace/describe.ts";
 import { Numbers } from "./log_arrays.ts";
 import type { CableState, InFlight } from "../api/replay.ts";
+import { RECENT_PS } from "../api/replay_terms.ts";
 
 const HEAD_BYTES = 128;
 const HEADS_OF_CHUNK = 8_192;
@@ -44,7 +45,11 @@ export class WireRecord {
   #headCount = 0;
   readonly #kinds: string[] = [];
 
-  constructor(plan: RackPlan) {
+  readonly #recentPs: Time;
+
+  /** @param recentPs the stretch of {@link CableState.recentBytes}. */
+  constructor(plan: RackPlan, recentPs: Time = RECENT_PS) {
+    this.#recentPs = recentPs;
     this.#names = hostsByAddress(plan);
     for (const [cable, each] of plan.cables.entries()) {
       for (const [near, far] of [[each.a, each.b], [each.b, each.a]] as const) {
@@ -158,10 +163,12 @@ export class WireRecord {
     for (const direction of this.directions) {
       const { startPs, endPs, bytes, total, what, order, effects } = direction;
       const sent = startPs.countBelow(at);
-      let count = sent;
+      let count = startPs.countBelow(at - this.#recentPs);
+      // One may have begun before, and ended in it.
+      while (count > 0 && endPs.at(count - 1) > at - this.#recentPs) count--;
       for (let i = sent - 1; i >= Math.max(0, sent - LOOK_BACK); i--) {
         const { arrivesPs } = this.inFlight(direction, i);
-        if ((arrivesPs ?? endPs.at(i) + direction.plan.latencyPs) >= at) count = i;
+        if ((arrivesPs ?? endPs.at(i) + direction.plan.latencyPs) >= at) count = Math.min(count, i);
       }
       if (count > 0) direction.forgottenBytes = total.at(count - 1);
       direction.forgotten += count;
@@ -199,7 +206,23 @@ export class WireRecord {
       inFlightCount: count,
       sent: direction.forgotten + sent,
       sentBytes: sent === 0 ? direction.forgottenBytes : total.at(sent - 1),
+      recentBytes: this.#recentBytes(direction, { sent, at }),
     };
+  }
+
+  /** Of a frame that is half in the stretch, half. */
+  #recentBytes(
+    { startPs, endPs, bytes }: Direction,
+    { sent, at }: { readonly sent: number; readonly at: Time },
+  ): number {
+    const from = at - this.#recentPs;
+    let sum = 0;
+    for (let i = sent - 1; i >= 0 && endPs.at(i) > from; i--) {
+      const start = startPs.at(i), end = endPs.at(i);
+      const within = Math.min(end, at) - Math.max(start, from);
+      sum += bytes.at(i) * within / Math.max(1, end - start);
+    }
+    return Math.round(sum);
   }
 
   inFlight(direction: Direction, index: number): InFlight {

@@ -4,7 +4,7 @@ import type { MessageSeen } from "../../fabric/capture/observation.ts";
 import type { RackPlan } from "../../fabric/rack/plan/plan.ts";
 import { type Direction, WireRecord } from "./wire_record.ts";
 
-const LATENCY_PS = 100;
+const LATENCY_PS = 100, RECENT_PS = 7;
 const CABLE = {
   ...{ a: { node: "a", port: 0 }, b: { node: "b", port: 0 } },
   ...{ kind: "network", latencyPs: LATENCY_PS },
@@ -13,7 +13,7 @@ const PLAN = { nodes: [], addresses: {}, cables: [CABLE] } as unknown as RackPla
 
 /** A cable with frames that leave in a row, each so much later than usual (Infinity: never). */
 function recordOf(latePs: readonly number[]): { wire: WireRecord; direction: Direction } {
-  const wire = new WireRecord(PLAN);
+  const wire = new WireRecord(PLAN, RECENT_PS);
   for (const [i, late] of latePs.entries()) {
     const startPs = 10 * i, frame = Uint8Array.of(i, i, i);
     const effect = { says: ["late"], copies: late === Infinity ? 0 : 1, latePs: late };

@@ -90,8 +90,14 @@ export const api = {
     json<Timeline>(withQuery(`/runs/${part(run)}/timeline`, { variant })),
   replayState: (run: string, variant?: string) =>
     json<ReplayState>(withQuery(`/runs/${part(run)}/replay`, { variant })),
-  snapshot: (run: string, query: { readonly at: Time; readonly variant?: string | undefined }) =>
-    json<Snapshot>(withQuery(`/runs/${part(run)}/snapshot`, query)),
+  snapshot: (
+    run: string,
+    query: {
+      readonly at: Time;
+      readonly variant?: string | undefined;
+      readonly exact?: boolean;
+    },
+  ) => json<Snapshot>(withQuery(`/runs/${part(run)}/snapshot`, query)),
   programs: (run: string, query: {
     readonly host: string;
     readonly at?: Time | undefined;

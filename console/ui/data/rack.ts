@@ -19,6 +19,10 @@ export const power = signal<ReadonlyMap<string, boolean>>(new Map());
 export const processes = signal<ReadonlyMap<string, ProcessState>>(new Map());
 export const links = signal<StateMessage["links"]>([]);
 export const counters = signal<ReadonlyMap<string, Readonly<Record<string, number>>>>(new Map());
+/** By host: how far its program has said that it is, while the page was watching. */
+export const progress = signal<ReadonlyMap<string, { readonly done: number; readonly of: number }>>(
+  new Map(),
+);
 /** Why the rack is down; empty: it was taken down; undefined: it is up. */
 export const ended = signal<string | undefined>(undefined);
 /** Virtual ps per second of wall time, over the last second. */
@@ -76,6 +80,7 @@ function forget(): void {
     processes.value = new Map();
     counters.value = new Map();
     flows.value = new Map();
+    progress.value = new Map();
     links.value = [];
     powerNews.value = [];
     speed.value = 0;
@@ -116,6 +121,12 @@ function takeTraffic(traffic: readonly Traffic[], atPs: Time): void {
   }
   flows.value = next;
   lastTraffic = { atPs, of };
+}
+
+function takeReport({ node, topic, value }: Extract<Message, { type: "report" }>): void {
+  const { written, messages } = Object(value) as { written?: unknown; messages?: unknown };
+  if (topic !== "progress" || typeof written !== "number" || typeof messages !== "number") return;
+  progress.value = new Map([...progress.value, [node, { done: written, of: messages }]]);
 }
 
 function takeState(state: StateMessage): void {
@@ -175,6 +186,7 @@ function take(message: Message): void {
       void readRuns();
       return;
     case "report":
+      return takeReport(message);
     case "dropped":
       return;
   }

@@ -2,10 +2,18 @@
 import { computed, effect, signal } from "@preact/signals";
 import type { StateMessage } from "../../api/feed.ts";
 import type { Topology } from "../../api/rack.ts";
-import type { InFlight, QueueState, Snapshot } from "../../api/replay.ts";
+import { RECENT_PS } from "../../api/replay_terms.ts";
+import { PS_PER_S, type Time } from "../../../fabric/base/time.ts";
+import type {
+  DeviceState,
+  InFlight,
+  ProgramState,
+  QueueState,
+  Snapshot,
+} from "../../api/replay.ts";
 import { instant, run } from "../state.ts";
 import { api } from "./api.ts";
-import { timeline } from "./timeline.ts";
+import { stand, timeline } from "./timeline.ts";
 import {
   clock,
   counters,
@@ -13,12 +21,20 @@ import {
   flowKey,
   flows,
   isKept,
+  isUp,
   links,
   power,
   topology,
   variant,
 } from "./rack.ts";
 import { faultsAt } from "./cable_faults.ts";
+
+export interface Work {
+  readonly at: Time;
+  readonly programs: readonly ProgramState[];
+  /** By card. */
+  readonly queuePairs: ReadonlyMap<string, NonNullable<DeviceState["rnic"]>["queuePairs"]>;
+}
 
 /** While the instant's snapshot is read, the one before stays. */
 const snapshot = signal<Snapshot | undefined>(undefined);
@@ -30,6 +46,24 @@ export const replayedAt = computed(() =>
 );
 
 const past = computed(() => replayedAt.value === undefined ? undefined : snapshot.value);
+
+/**
+ * Of a rack that is up and stands, and whose replay has come to where it stands: asked of the
+ * replay, too, as devices do not say what is on their cables.
+ */
+const stillAt = computed(() => {
+  const known = timeline.value, now = clock.value;
+  if (!isUp.value || instant.value !== undefined || stand.value === undefined) return undefined;
+  return known !== undefined && now !== null && known.events === now.events
+    ? known.endPs
+    : undefined;
+});
+
+/** What is known of one instant; undefined: time moves, or it is being read. */
+const standing = computed(() => {
+  const at = replayedAt.value ?? stillAt.value, found = snapshot.value;
+  return at !== undefined && found?.at === at ? found : undefined;
+});
 
 export const shownAt = computed(() => replayedAt.value ?? clock.value?.virtualPs ?? 0);
 
@@ -49,16 +83,37 @@ export const shownCounters = computed<ReadonlyMap<string, Readonly<Record<string
 export const shownFlows = computed<ReadonlyMap<string, Flow>>(() =>
   past.value === undefined ? flows.value : new Map(past.value.cables.map((cable) => [
     flowKey(cable.cable, cable.from),
-    { frames: cable.sent, bytes: cable.sentBytes, bitsPerSecond: 0 },
+    {
+      frames: cable.sent,
+      bytes: cable.sentBytes,
+      bitsPerSecond: cable.recentBytes * 8 / RECENT_PS * PS_PER_S,
+    },
   ]))
 );
 
-/** At a past instant, by `flowKey`: the feed has none. */
+/** By `flowKey`, where time stands. */
 export const inFlight = computed<ReadonlyMap<string, readonly InFlight[]>>(() =>
   new Map(
-    (past.value?.cables ?? []).map(({ cable, from, inFlight }) => [flowKey(cable, from), inFlight]),
+    (standing.value?.cables ?? []).map((
+      { cable, from, inFlight },
+    ) => [flowKey(cable, from), inFlight]),
   )
 );
+
+/** Of a switch's output port: what waits there to leave over the cable. */
+export function queuedBytes(end: { readonly node: string; readonly port: number }): number {
+  return shownCounters.value.get(end.node)?.[`port${end.port}.queuedBytes`] ?? 0;
+}
+
+/** What programs and cards do at an instant; undefined: time moves, or it is being worked out. */
+export const shownWork = computed<Work | undefined>(() => {
+  const found = standing.value;
+  if (found?.programs === undefined || found.programs === null) return undefined;
+  const queuePairs = new Map(
+    found.devices.map(({ node, rnic }) => [node, rnic?.queuePairs ?? []] as const),
+  );
+  return { at: found.at, programs: found.programs, queuePairs };
+});
 
 export function queuesOf(host: string): readonly QueueState[] {
   return past.value?.devices.find(({ node }) => node === host)?.queues ?? [];
@@ -107,21 +162,35 @@ export const waitedFor = computed<ReadonlySet<string>>(() =>
   new Set(waitedForNames.value.split(" "))
 );
 
+/** What programs do may take another pass over the run: only for an instant at which one stays. */
+const SETTLED_MS = 400, EXACT_EVENTS_MOST = 500_000;
+
 /** One request at a time: a slider moves faster. */
 export function followInstant(): void {
-  let isReading = false;
+  let isReading = false, settled = "", timer: ReturnType<typeof setTimeout> | undefined;
+  function wanted() {
+    const id = run.peek(), at = replayedAt.peek() ?? stillAt.peek(), of = variant.peek();
+    return { id, at, of, text: `${id} ${of} ${at}` };
+  }
   async function read(): Promise<void> {
     if (isReading) return;
     isReading = true;
     let done = "";
     for (;;) {
-      const id = run.peek(), at = replayedAt.peek(), of = variant.peek();
-      const wanted = `${id} ${of} ${at}`;
-      if (id === undefined || at === undefined || done === wanted) break;
-      done = wanted;
+      const { id, at, of, text } = wanted();
+      if (id === undefined || at === undefined || done === text) break;
+      done = text;
       try {
-        snapshot.value = await api.snapshot(id, { at, variant: of });
+        const isExact = text === settled;
+        const found = await api.snapshot(id, { at, variant: of, ...(isExact && { exact: true }) });
+        snapshot.value = found;
         snapshotTrouble.value = undefined;
+        if (found.programs !== null || found.events > EXACT_EVENTS_MOST) continue;
+        clearTimeout(timer);
+        timer = setTimeout(() => {
+          settled = text;
+          if (wanted().text === text) void read();
+        }, SETTLED_MS);
       } catch (error) {
         snapshotTrouble.value = (error as Error).message;
       }
@@ -129,7 +198,7 @@ export function followInstant(): void {
     isReading = false;
   }
   effect(() => {
-    if (run.value === undefined || replayedAt.value === undefined) {
+    if (run.value === undefined || (replayedAt.value ?? stillAt.value) === undefined) {
       snapshotTrouble.value = undefined;
       return;
     }

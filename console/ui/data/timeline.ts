@@ -43,7 +43,7 @@ export const beyondText = computed(() => {
 const cameAt = signal<Time | undefined>(undefined);
 
 /** Where time stands; undefined: it moves. A rack in which nothing is left to do stands, too. */
-const stand = computed(() => {
+export const stand = computed(() => {
   const now = clock.value;
   if (now?.paused || now?.finished || ended.value !== undefined) return now?.virtualPs ?? 0;
   // At a pace it stands again and again, for milliseconds.

@@ -1,7 +1,8 @@
 /**
  * The picture's plane has units of its own (a pixel at zoom 1): a rack for each switch that has
  * hosts, and above these a row of switches for each hop that they are away from hosts. A rack of a
- * few hosts is drawn large, with card and memory apart; one of many is a stack of units.
+ * few hosts is drawn large, with card and memory apart; one of many is a stack of units. Of all
+ * arrangements, the one is taken that is largest in the room that there is.
  */
 import type { Topology } from "../../api/rack.ts";
 import { isLeafName } from "../../../fabric/rack/plan/names.ts";
@@ -28,6 +29,8 @@ export interface CableLine {
   readonly index: number;
   readonly name: string;
   readonly points: readonly (readonly [x: number, y: number])[];
+  /** Where it shares its way with others: the piece that is its own. */
+  readonly own: readonly (readonly [x: number, y: number])[];
   readonly label: readonly [x: number, y: number];
 }
 
@@ -35,6 +38,8 @@ export interface Layout {
   readonly width: number;
   readonly height: number;
   readonly isLarge: boolean;
+  /** All hosts stand side by side. */
+  readonly isOneRow: boolean;
   readonly hosts: readonly HostBox[];
   readonly switches: readonly { readonly name: string; readonly box: Box }[];
   readonly cables: readonly CableLine[];
@@ -42,12 +47,18 @@ export interface Layout {
 
 const LARGE_HOSTS_MAX = 8;
 
-const LARGE = { w: 248, host: 168, card: 52, bus: 16, gap: 32 };
+const LARGE = { w: 248, host: 204, card: 52, bus: 16, gap: 32, rowGap: 48 };
 const UNIT = { w: 216, h: 34, gap: 6, gutter: 20, card: 64, columns: 28 };
-const SWITCH = { w: 216, h: 50, gap: 28 };
+const SWITCH = { w: 216, h: 50, gap: 28, least: 84 };
 const RISE = 76;
 const MARGIN = 8;
 const ASPECT = 1.7;
+/** Below the hosts, for who waits for whom. */
+const BELOW = 56;
+/** A cable turns so far above what it leads to. */
+const TURN = 22;
+/** At a smaller scale figures of a host cannot be read: see `zoom.tsx`. */
+const LARGE_SCALE_LEAST = 0.72;
 
 type Shape = Pick<Topology, "nodes" | "cables">;
 
@@ -88,29 +99,121 @@ export function byNumber(x: string, y: string): number {
   return BY_NUMBER.compare(x, y);
 }
 
-function largeGroup(group: Group, at: { x: number; y: number }) {
-  const hosts = group.hosts.map((host, i) => {
-    const x = at.x + i * (LARGE.w + LARGE.gap);
-    const cardBox = { x: x + 20, y: at.y, w: LARGE.w - 40, h: LARGE.card };
-    const box = { x, y: at.y + LARGE.card + LARGE.bus, w: LARGE.w, h: LARGE.host };
-    return { host, box, cardBox };
-  });
-  const w = Math.max(SWITCH.w, group.hosts.length * (LARGE.w + LARGE.gap) - LARGE.gap);
-  return { hosts, w, h: LARGE.card + LARGE.bus + LARGE.host };
+/** How hosts stand: a choice for all groups. */
+interface Arrangement {
+  readonly isLarge: boolean;
+  /** Of hosts in a group: large ones from left to right, units from top to bottom. */
+  readonly rows: number;
+  /** Rows of groups, one below the other. */
+  readonly bands: number;
 }
 
-function unitGroup(group: Group, at: { x: number; y: number; rows: number }) {
-  const hosts = group.hosts.map((host, i) => {
-    const column = Math.floor(i / at.rows), row = i % at.rows;
-    const x = at.x + column * (UNIT.w + UNIT.columns) + UNIT.gutter;
-    const y = at.y + row * (UNIT.h + UNIT.gap);
-    const cardBox = { x, y, w: UNIT.card, h: UNIT.h };
-    const box = { x: x + UNIT.card, y, w: UNIT.w - UNIT.gutter - UNIT.card, h: UNIT.h };
+interface Size {
+  readonly w: number;
+  readonly h: number;
+}
+
+function sizeOf({ hosts }: Group, { isLarge, rows }: Arrangement): Size {
+  const along = Math.ceil(hosts.length / rows);
+  if (isLarge) {
+    const filled = Math.ceil(hosts.length / Math.max(1, along)),
+      high = LARGE.card + LARGE.bus +
+        LARGE.host;
+    return {
+      w: Math.max(SWITCH.w, along * (LARGE.w + LARGE.gap) - LARGE.gap),
+      h: hosts.length === 0 ? 0 : filled * high + (filled - 1) * LARGE.rowGap,
+    };
+  }
+  return {
+    w: Math.max(SWITCH.w, along * UNIT.w + (along - 1) * UNIT.columns),
+    h: Math.min(rows, hosts.length) * (UNIT.h + UNIT.gap),
+  };
+}
+
+/** Columns of groups are as wide as their widest one: cables go down between them. */
+function gridOf(groups: readonly Group[], arrangement: Arrangement) {
+  const { isLarge, bands } = arrangement;
+  const sizes = groups.map((group) => sizeOf(group, arrangement));
+  const columns = Math.ceil(groups.length / bands);
+  const gap = isLarge ? 2 * LARGE.gap : UNIT.columns + SWITCH.gap;
+  const left = MARGIN + (bands > 1 || (isLarge && arrangement.rows > 1) ? gap / 2 : 0);
+  const widths = Array.from(
+    { length: columns },
+    (_, column) => Math.max(0, ...sizes.filter((_, i) => i % columns === column).map(({ w }) => w)),
+  );
+  const heights = Array.from(
+    { length: bands },
+    (_, band) =>
+      Math.max(0, ...sizes.slice(band * columns, (band + 1) * columns).map(({ h }) => h)),
+  );
+  const x = widths.map((_, i) => widths.slice(0, i).reduce((sum, w) => sum + w + gap, left));
+  const width = (x.at(-1) ?? left) + (widths.at(-1) ?? 0) + MARGIN;
+  return { sizes, columns, gap, x, widths, heights, width };
+}
+
+function placeGroup(
+  { hosts }: Group,
+  { x: left, y: top, isLarge, rows }: Arrangement & { readonly x: number; readonly y: number },
+): Placed[] {
+  if (!isLarge) {
+    return hosts.map((host, i) => {
+      const column = Math.floor(i / rows), row = i % rows;
+      const x = left + column * (UNIT.w + UNIT.columns) + UNIT.gutter;
+      const y = top + row * (UNIT.h + UNIT.gap);
+      const cardBox = { x, y, w: UNIT.card, h: UNIT.h };
+      const box = { x: x + UNIT.card, y, w: UNIT.w - UNIT.gutter - UNIT.card, h: UNIT.h };
+      return { host, box, cardBox };
+    });
+  }
+  const along = Math.ceil(hosts.length / rows);
+  return hosts.map((host, i) => {
+    const x = left + (i % along) * (LARGE.w + LARGE.gap);
+    const y = top +
+      Math.floor(i / along) * (LARGE.card + LARGE.bus + LARGE.host + LARGE.rowGap);
+    const cardBox = { x: x + 20, y, w: LARGE.w - 40, h: LARGE.card };
+    const box = { x, y: y + LARGE.card + LARGE.bus, w: LARGE.w, h: LARGE.host };
     return { host, box, cardBox };
   });
-  const columns = Math.ceil(group.hosts.length / at.rows);
-  const w = Math.max(SWITCH.w, columns * UNIT.w + (columns - 1) * UNIT.columns);
-  return { hosts, w, h: Math.min(at.rows, group.hosts.length) * (UNIT.h + UNIT.gap) };
+}
+
+/** In the plane's units per pixel of the room; the greatest is best. */
+function scaleIn(room: Size, { w, h }: Size): number {
+  return Math.min(room.w / w, room.h / h);
+}
+
+/**
+ * @param room in pixels; undefined: as if there were all that is wanted.
+ * @param parts.isTree cables of a group lead to its own switch, and those of its switch to the row above.
+ */
+function arrange(
+  groups: readonly Group[],
+  { room, hosts, isTree, sizeWith }: {
+    readonly room: Size | undefined;
+    readonly hosts: number;
+    readonly isTree: boolean;
+    readonly sizeWith: (arrangement: Arrangement) => Size;
+  },
+): Arrangement {
+  const isFew = hosts <= LARGE_HOSTS_MAX;
+  if (room === undefined) {
+    return { isLarge: isFew, rows: isFew ? 1 : rowsFor(groups), bands: 1 };
+  }
+  const most = Math.max(1, ...groups.map((group) => group.hosts.length));
+  const best = (isLarge: boolean, mostRows: number) => {
+    let found: Arrangement = { isLarge, rows: 1, bands: 1 }, scale = 0;
+    for (let bands = 1; bands <= (isTree ? groups.length : 1); bands++) {
+      for (let rows = 1; rows <= mostRows; rows++) {
+        const next = { isLarge, rows, bands }, its = scaleIn(room, sizeWith(next));
+        // Of nearly equal ones, the simpler.
+        if (its > 1.05 * scale) [found, scale] = [next, its];
+      }
+    }
+    return { found, scale };
+  };
+  const units = best(false, most);
+  if (!isFew) return units.found;
+  const large = best(true, isTree ? most : 1);
+  return large.scale >= LARGE_SCALE_LEAST || large.scale >= units.scale ? large.found : units.found;
 }
 
 /** Of a stack, so that the picture has about the shape of the view. */
@@ -124,42 +227,61 @@ function rowsFor(groups: readonly Group[]): number {
   return most;
 }
 
-export function layOut(shape: Shape): Layout {
+/** @param room of the view, in pixels; absent: of a width that suits the rack. */
+export function layOut(shape: Shape, room?: Size): Layout {
   const { nodes, cables } = shape;
   const groups = groupsOf(shape);
-  const isLarge = groups.reduce((sum, { hosts }) => sum + hosts.length, 0) <= LARGE_HOSTS_MAX;
   const leaves = groups.flatMap(({ leaf }) => leaf ?? []);
   const rowsAbove = rowsOf(shape, leaves);
   const topY = MARGIN + (hasLanes(cables, rowsAbove.at(-1) ?? leaves) ? LANES : 0);
-  const leafY = topY + rowsAbove.length * (SWITCH.h + RISE);
   const hasLeaves = groups.some(({ leaf }) => leaf !== undefined);
-  const hostY = hasLeaves ? leafY + SWITCH.h + RISE : leafY;
-  const rows = rowsFor(groups);
-  const switches: { name: string; box: Box }[] = [], hosts: Placed[] = [];
-  let x = MARGIN, height = hostY;
-  for (const group of groups) {
-    const placed = isLarge
-      ? largeGroup(group, { x, y: hostY })
-      : unitGroup(group, { x, y: hostY, rows });
-    hosts.push(...placed.hosts);
-    if (group.leaf !== undefined) {
-      const box = { x: x + (placed.w - SWITCH.w) / 2, y: leafY, w: SWITCH.w, h: SWITCH.h };
-      switches.push({ name: group.leaf, box });
-    }
-    height = Math.max(height, hostY + placed.h);
-    x += placed.w + (isLarge ? 2 * LARGE.gap : UNIT.columns + SWITCH.gap);
-  }
+  const leafHigh = hasLeaves ? SWITCH.h + RISE : 0;
   const most = Math.max(0, ...rowsAbove.map((row) => row.length));
-  const width = Math.max(
-    x - (isLarge ? 2 * LARGE.gap : UNIT.columns + SWITCH.gap) + MARGIN,
-    SWITCH.w + 2 * MARGIN,
-    most * (SWITCH.w + SWITCH.gap),
-  );
+  const leastSwitch = room === undefined ? SWITCH.w : SWITCH.least;
+  const leafY = topY + rowsAbove.length * (SWITCH.h + RISE);
+  const measure = (arrangement: Arrangement) => {
+    const grid = gridOf(groups, arrangement);
+    const width = Math.max(
+      grid.width,
+      SWITCH.w + 2 * MARGIN,
+      most * (leastSwitch + (room === undefined ? SWITCH.gap : SWITCH.gap / 2)),
+    );
+    const bands = grid.heights.map((h) => leafHigh + h);
+    const height = leafY + bands.reduce((sum, h) => sum + h, 0) +
+      (bands.length - 1) * RISE / 2 + MARGIN + (arrangement.isLarge && room ? BELOW : 0);
+    return { grid, width, height, bands };
+  };
+  const arrangement = arrange(groups, {
+    room,
+    hosts: groups.reduce((sum, { hosts }) => sum + hosts.length, 0),
+    isTree: isTree(shape, { groups, above: rowsAbove[0] ?? [] }),
+    sizeWith: (each) => {
+      const { width: w, height: h } = measure(each);
+      return { w, h };
+    },
+  });
+  const { isLarge } = arrangement;
+  const { grid, width, height, bands } = measure(arrangement);
+  const switches: { name: string; box: Box }[] = [], hosts: Placed[] = [];
+  const detours = new Map<string, number>();
+  // A narrower picture stands in the middle below wider rows of switches.
+  const left = Math.max(0, (width - grid.width) / 2);
+  for (const [i, group] of groups.entries()) {
+    const column = i % grid.columns, band = Math.floor(i / grid.columns), own = grid.sizes[i]!.w;
+    const x = left + grid.x[column]! + (grid.widths[column]! - own) / 2;
+    const y = leafY + bands.slice(0, band).reduce((sum, h) => sum + h + RISE / 2, 0);
+    hosts.push(...placeGroup(group, { ...arrangement, x, y: y + leafHigh }));
+    if (group.leaf === undefined) continue;
+    const box = { x: x + (own - SWITCH.w) / 2, y, w: SWITCH.w, h: SWITCH.h };
+    switches.push({ name: group.leaf, box });
+    if (arrangement.bands > 1) detours.set(group.leaf, left + grid.x[column]! - grid.gap / 2);
+  }
   for (const [row, names] of rowsAbove.entries()) {
     const span = width / names.length, y = leafY - (row + 1) * (SWITCH.h + RISE);
+    const w = Math.min(SWITCH.w, span - SWITCH.gap / 2);
     switches.push(...names.map((name, i) => ({
       name,
-      box: { x: (i + 0.5) * span - SWITCH.w / 2, y, w: SWITCH.w, h: SWITCH.h },
+      box: { x: (i + 0.5) * span - w / 2, y, w, h: SWITCH.h },
     })));
   }
   const cardsOf = Map.groupBy(nodes, ({ host }) => host);
@@ -172,14 +294,42 @@ export function layOut(shape: Shape): Layout {
     ...switches.map(({ name, box }) => [name, box] as const),
     ...withCards.flatMap(({ cards }) => cards.map(({ name, box }) => [name, box] as const)),
   ]);
+  // Cards that stand below other hosts: their cables come down beside these.
+  const firstY = leafHigh + Math.min(...switches.map(({ box }) => box.y), leafY);
+  if (isLarge && arrangement.rows > 1) {
+    for (const { cards, box } of withCards) {
+      if (cards[0] === undefined || cards[0].box.y <= firstY) continue;
+      for (const { name } of cards) detours.set(name, box.x - LARGE.gap / 2);
+    }
+  }
   return {
     width,
-    height: height + MARGIN,
+    height,
     isLarge,
+    isOneRow: new Set(hosts.map(({ box }) => box.y)).size <= 1,
     hosts: withCards,
     switches,
-    cables: cableLines(cables, { boxes, isLarge }),
+    cables: cableLines(cables, { boxes, isLarge, detours }),
   };
+}
+
+/** Cables of hosts lead to their own group's switch, and those of this one up to the row above. */
+function isTree(
+  { nodes, cables }: Shape,
+  { groups, above }: { readonly groups: readonly Group[]; readonly above: readonly string[] },
+): boolean {
+  const hostOf = new Map(nodes.map(({ name, host }) => [name, host ?? name]));
+  const leafOf = new Map(groups.flatMap(({ leaf, hosts }) => hosts.map((host) => [host, leaf])));
+  const leaves = new Set(groups.flatMap(({ leaf }) => leaf ?? [])), upper = new Set(above);
+  return groups.every(({ leaf }) => leaf !== undefined) &&
+    cables.every(({ kind, a, b }) => {
+      if (kind !== "network") return true;
+      return [[a.node, b.node], [b.node, a.node]].every(([near, far]) => {
+        const own = leafOf.get(hostOf.get(near!)!);
+        if (own !== undefined) return far === own;
+        return !leaves.has(near!) || upper.has(far!) || leafOf.get(hostOf.get(far!)!) === near;
+      });
+    });
 }
 
 function sideBySide({ x, y, w, h }: Box, count: number): Box[] {
@@ -227,10 +377,15 @@ function hasLanes(cables: Shape["cables"], row: readonly string[]): boolean {
 
 function cableLines(
   cables: Shape["cables"],
-  { boxes, isLarge }: { readonly boxes: ReadonlyMap<string, Box>; readonly isLarge: boolean },
+  { boxes, isLarge, detours }: {
+    readonly boxes: ReadonlyMap<string, Box>;
+    readonly isLarge: boolean;
+    /** Of devices that stand below others: where cables from above go down. */
+    readonly detours: ReadonlyMap<string, number>;
+  },
 ): CableLine[] {
   const ports = portsOf(cables, boxes);
-  const levels = levelsOf(cables, { boxes, ports });
+  const levels = levelsOf(cables, { boxes, ports, detours });
   const lanes = lanesOf(cables, { boxes, ports });
   return cables.flatMap(({ kind, name, a, b }, index): CableLine[] => {
     const [from, to] = [boxes.get(a.node), boxes.get(b.node)];
@@ -246,7 +401,7 @@ function cableLines(
         rise: lanes.get(index)!,
       });
       const [, [leftX, y], [rightX]] = points;
-      return [{ index, name, points, label: [(leftX + rightX) / 2, y - 4] as const }];
+      return [{ index, name, points, own: points, label: [(leftX + rightX) / 2, y - 4] as const }];
     }
     const points = line({
       top,
@@ -255,12 +410,17 @@ function cableLines(
       bottomX: ports.get(`${index} ${lower.node}`)!,
       isUnit: !isLarge && bottom.h <= UNIT.h,
       level: levels.get(index),
+      detourX: detours.get(lower.node),
     });
     const [x, y] = points.at(-1)!;
+    // Many share the way down a column: only the last piece is a cable's own.
+    const isShared = points.length > 4;
+    const fromA = isDown ? points : points.toReversed();
     return [{
       index,
       name,
-      points: isDown ? points : points.toReversed(),
+      points: fromA,
+      own: isShared ? points.slice(-2) : fromA,
       label: from.y === to.y
         ? [(points[0]![0] + x) / 2, y - 12]
         : [x + (bottom.h <= UNIT.h ? 4 : 8), y - (bottom.h <= UNIT.h ? 21 : 12)],
@@ -345,13 +505,14 @@ function portsOf(cables: Shape["cables"], boxes: ReadonlyMap<string, Box>): Map<
 }
 
 function line(
-  { top, bottom, topX, bottomX, isUnit, level }: {
+  { top, bottom, topX, bottomX, isUnit, level, detourX }: {
     readonly top: Box;
     readonly bottom: Box;
     readonly topX: number;
     readonly bottomX: number;
     readonly isUnit: boolean;
     readonly level: number | undefined;
+    readonly detourX: number | undefined;
   },
 ): [number, number][] {
   if (top.y === bottom.y) {
@@ -361,6 +522,13 @@ function line(
     return top.x < bottom.x ? ends : ends.toReversed();
   }
   const from = top.y + top.h;
+  if (detourX !== undefined) {
+    const y = from + (level ?? RISE / 2), turnY = bottom.y - TURN;
+    return [[topX, from], [topX, y], [detourX, y], [detourX, turnY], [bottomX, turnY], [
+      bottomX,
+      bottom.y,
+    ]];
+  }
   if (isUnit) {
     // Down the gutter of its column, and into the unit from the left.
     const x = bottom.x - UNIT.gutter / 2, middle = from + RISE / 2;
@@ -378,9 +546,10 @@ function line(
  */
 function levelsOf(
   cables: Shape["cables"],
-  { boxes, ports }: {
+  { boxes, ports, detours }: {
     readonly boxes: ReadonlyMap<string, Box>;
     readonly ports: ReadonlyMap<string, number>;
+    readonly detours: ReadonlyMap<string, number>;
   },
 ): Map<number, number> {
   const bySwitch = new Map<string, { readonly index: number; readonly aside: number }[]>();
@@ -389,7 +558,8 @@ function levelsOf(
     if (kind !== "network" || from === undefined || to === undefined || from.y === to.y) continue;
     const [upper, lower, box] = from.y < to.y ? [a.node, b.node, to] : [b.node, a.node, from];
     if (box.h === SWITCH.h) continue;
-    const aside = ports.get(`${index} ${lower}`)! - ports.get(`${index} ${upper}`)!;
+    const aside = (detours.get(lower) ?? ports.get(`${index} ${lower}`)!) -
+      ports.get(`${index} ${upper}`)!;
     const own = bySwitch.get(upper);
     if (own === undefined) bySwitch.set(upper, [{ index, aside }]);
     else own.push({ index, aside });

@@ -128,6 +128,24 @@ function passedOver({ points, name }: CableLine, { hosts, switches }: Layout): s
   });
 }
 
+function assertClear(shape: Shape, layout: Layout): void {
+  const { hosts, switches, width, height, cables } = layout;
+  const boxes = [
+    ...hosts.flatMap(({ box, cards }) => [box, ...cards.map((card) => card.box)]),
+    ...switches.map(({ box }) => box),
+  ];
+  for (const [i, box] of boxes.entries()) {
+    assert.ok(box.x >= 0 && box.y >= 0 && box.x + box.w <= width && box.y + box.h <= height);
+    for (const other of boxes.slice(i + 1)) assert.ok(!overlap(box, other));
+  }
+  assert.equal(cables.length, shape.cables.filter(({ kind }) => kind === "network").length);
+  for (const cable of cables) {
+    assert.deepEqual(passedOver(cable, layout), [], cable.name);
+    assert.ok(cable.points.every(([x, y]) => x >= 0 && y >= 0 && x <= width && y <= height));
+  }
+  assert.equal(new Set(cables.map(({ points }) => points.join(" "))).size, cables.length);
+}
+
 describe("layOut of fabrics of several tiers", () => {
   const RING = "{ topology: explicit, switches: s1..s4, cables: " +
     "[h1..h2/s1, h3..h4/s3, { ends: s1/s2, count: 2 }, s2/s3, s3/s4, s4/s1, s1/s3] }";
@@ -158,25 +176,30 @@ describe("layOut of fabrics of several tiers", () => {
     ],
     "cables along a row": [built(LINE, "{ h1..h4: {} }"), 1],
   };
+  const rooms = [undefined, { w: 1000, h: 640 }, { w: 520, h: 800 }];
+  for (const [name, [shape]] of Object.entries(fabrics)) {
+    it(`stands ${name} in any room with no device over another and no cable over a third`, () => {
+      for (const room of rooms) assertClear(shape, layOut(shape, room));
+    });
+  }
+
+  for (const [leaves, hosts] of [[12, 4], [1, 48], [6, 8], [24, 2], [1, 8], [8, 1]] as const) {
+    it(`fills the room with ${hosts} hosts below each of ${leaves} switches, and can be read`, () => {
+      const room = { w: 1000, h: 640 }, shape = rack(leaves, leaves > 1 ? 2 : 0, hosts);
+      const layout = layOut(shape, room), { width, height } = layout;
+      assertClear(shape, layout);
+      const scale = Math.min(room.w / width, room.h / height);
+      assert.ok(13 * scale >= 7.5, `letters of ${13 * scale} px`);
+      const share = width * height * scale ** 2 / (room.w * room.h);
+      assert.ok(share > 0.66, `${Math.round(100 * share)} % of the room: ${width} × ${height}`);
+    });
+  }
+
   for (const [name, [shape, rows]] of Object.entries(fabrics)) {
     it(`stands ${name} in ${rows} rows, no device over another and no cable over a third`, () => {
       const layout = layOut(shape);
-      const { hosts, switches, width, height, cables } = layout;
-      assert.equal(new Set(switches.map(({ box }) => box.y)).size, rows);
-      const boxes = [
-        ...hosts.flatMap(({ box, cards }) => [box, ...cards.map((card) => card.box)]),
-        ...switches.map(({ box }) => box),
-      ];
-      for (const [i, box] of boxes.entries()) {
-        assert.ok(box.x >= 0 && box.y >= 0 && box.x + box.w <= width && box.y + box.h <= height);
-        for (const other of boxes.slice(i + 1)) assert.ok(!overlap(box, other));
-      }
-      assert.equal(cables.length, shape.cables.filter(({ kind }) => kind === "network").length);
-      for (const cable of cables) {
-        assert.deepEqual(passedOver(cable, layout), [], cable.name);
-        assert.ok(cable.points.every(([x, y]) => x >= 0 && y >= 0 && x <= width && y <= height));
-      }
-      assert.equal(new Set(cables.map(({ points }) => points.join(" "))).size, cables.length);
+      assert.equal(new Set(layout.switches.map(({ box }) => box.y)).size, rows);
+      assertClear(shape, layout);
     });
   }
 });

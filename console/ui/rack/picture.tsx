@@ -2,12 +2,13 @@
  * Elements are made once for a topology. Changes are bound to them as signals of visible values,
  * rounded: an unchanged figure touches no element.
  */
-import { type ReadonlySignal, useComputed } from "@preact/signals";
-import { useMemo } from "preact/hooks";
-import type { Node, Topology } from "../../api/rack.ts";
+import { type ReadonlySignal, useComputed, useSignal } from "@preact/signals";
+import { useEffect, useMemo, useRef } from "preact/hooks";
+import type { Cable, Node, Topology } from "../../api/rack.ts";
 import { flowKey, topology } from "../data/rack.ts";
 import {
   inFlight,
+  queuedBytes,
   shownAt,
   shownCounters,
   shownFaults,
@@ -15,8 +16,9 @@ import {
   shownPower,
   waitedFor,
 } from "../data/shown.ts";
-import { bitRate, cut } from "../figures.ts";
+import { bitRate, bytes, cut, percent, plural } from "../figures.ts";
 import { isSelected, select, selection } from "../state.ts";
+import { hostWords, shortWords, shownActivities, wrapped } from "./activity.ts";
 import {
   busText,
   busyShare,
@@ -105,6 +107,7 @@ function LargeHost(
 ) {
   const { box } = at;
   const isOff = useComputed(() => shownPower.value.get(node.name) === false);
+  const words = useComputed(() => wrapped(hostWords(node.name), WORDS_LETTERS, 2));
   const state = useComputed(() => stateText(node.name) || hostText(node));
   const gauges = useComputed(() =>
     gaugesOf(node, shownCounters.value.get(node.name), shownAt.value)
@@ -135,10 +138,25 @@ function LargeHost(
               <text class="quiet" x="12" y="70">SCM keeps what it had.</text>
             </>
           )
-          : <Gauges gauges={gauges} width={box.w - 24} />}
+          : (
+            <>
+              {[0, 1].map((line) => <Words key={line} words={words} line={line} />)}
+              <Gauges gauges={gauges} width={box.w - 24} />
+            </>
+          )}
       </Device>
     </>
   );
+}
+
+/** Of 11 px, in a large host. */
+const WORDS_LETTERS = 36;
+
+function Words(
+  { words, line }: { readonly words: ReadonlySignal<readonly string[]>; readonly line: number },
+) {
+  const text = useComputed(() => words.value[line] ?? "");
+  return <text class="words" x="12" y={41 + 15 * line}>{text}</text>;
 }
 
 interface GaugesProps {
@@ -147,7 +165,7 @@ interface GaugesProps {
 }
 
 function Gauges({ gauges, width }: GaugesProps) {
-  let y = 47;
+  let y = 82;
   return (
     <>
       {gauges.peek().map(({ name, share }, index) => {
@@ -237,8 +255,9 @@ function Unit(
         <UnitCard key={card.name} name={card.name} box={its} isOnly={cards.length === 1} />
       ))}
       <Device name={node.name} box={box}>
-        <text class="name" x="8" y="21">{cut(node.name, 12)}</text>
+        <text class="name" x="8" y="15">{cut(node.name, 12)}</text>
         <Load node={node} box={box} />
+        <UnitWords name={node.name} />
       </Device>
     </>
   );
@@ -265,13 +284,29 @@ function Load({ node, box }: { readonly node: Node; readonly box: Box }) {
     halves(36 * busyShare(node, shownCounters.value.get(node.name), shownAt.value))
   );
   return state.value === ""
-    ? <Bar x={box.w - 44} y={14} width={36} filled={filled} colour="faint" />
-    : <text class="quiet" x={box.w - 8} y="21" text-anchor="end">{state}</text>;
+    ? <Bar x={box.w - 44} y={8} width={36} filled={filled} colour="faint" />
+    : <text class="quiet" x={box.w - 8} y="15" text-anchor="end">{state}</text>;
 }
 
-function widthOf(flowing: number, bitsPerSecond: number): number {
-  const share = Math.min(1, flowing / bitsPerSecond);
-  return share === 0 ? 1.5 : halves(2 + 5 * Math.sqrt(share));
+const UNIT_LETTERS = 20;
+
+/** The first clause has room; all of it is in the title. */
+function UnitWords({ name }: { readonly name: string }) {
+  const all = useComputed(() => hostWords(name));
+  const text = useComputed(() => wrapped(shortWords(all.value), UNIT_LETTERS, 1)[0]!);
+  return (
+    <>
+      <text class="words" x="8" y="28">{text}</text>
+      <title>{all}</title>
+    </>
+  );
+}
+
+/** From here on a cable is what others wait for. */
+const BUSY_SHARE = 0.8;
+
+function widthOf(share: number): number {
+  return share === 0 ? 1.5 : halves(2 + 5 * Math.sqrt(Math.min(1, share)));
 }
 
 function pathOf(points: CableLine["points"]): string {
@@ -283,7 +318,7 @@ interface CableProps {
   readonly rack: Topology;
 }
 
-function Cable({ line, rack, isLarge }: CableProps & { readonly isLarge: boolean }) {
+function CableOf({ line, rack, isLarge }: CableProps & { readonly isLarge: boolean }) {
   const cable = rack.cables[line.index]!, ends = [cable.a.node, cable.b.node];
   const ways = ends.map((from) => flowKey(line.index, from));
   const isAtCard = isLarge && ends.some((end) => hostOfRnic(end) !== undefined);
@@ -292,7 +327,8 @@ function Cable({ line, rack, isLarge }: CableProps & { readonly isLarge: boolean
   const most = useComputed(() =>
     Math.max(...ways.map((way) => shownFlows.value.get(way)?.bitsPerSecond ?? 0))
   );
-  const width = useComputed(() => widthOf(most.value, cable.bitsPerSecond));
+  const share = useComputed(() => most.value / cable.bitsPerSecond);
+  const width = useComputed(() => widthOf(share.value));
   const faults = useComputed(() => {
     const all = shownFaults.value.get(line.index) ?? [];
     return [...new Set(all.map(({ action }) => action))].join(", ");
@@ -301,6 +337,7 @@ function Cable({ line, rack, isLarge }: CableProps & { readonly isLarge: boolean
     classText(
       "cable",
       most.value > 0 && "is-moving",
+      share.value > BUSY_SHARE && "is-busy",
       faults.value !== "" && "is-faulty",
       faults.value.split(", ").includes("cut") && "is-cut",
       isPressed.value && "is-selected",
@@ -322,16 +359,47 @@ function Cable({ line, rack, isLarge }: CableProps & { readonly isLarge: boolean
       {...choose(what)}
     >
       <path class="touch" d={d} />
-      {isLarge || line.points.length < 5 ? <path class="wire" d={d} stroke-width={width} /> : (
+      {line.own === line.points ? <path class="wire" d={d} stroke-width={width} /> : (
         <>
           {/* Many share the way down a column: only its last piece is a cable's own. */}
           <path class="trunk" d={d} />
-          <path class="wire" d={pathOf(lastPiece(line, rack))} stroke-width={width} />
+          <path class="wire" d={pathOf(line.own)} stroke-width={width} />
         </>
       )}
+      {[cable.a, cable.b].map((end) => <Queue key={end.node} end={end} line={line} rack={rack} />)}
       <CableText text={text} at={line.label} />
     </g>
   );
+}
+
+/** Of the switch at this end: what waits to leave over the cable. */
+function Queue(
+  { end, line, rack }: CableProps & { readonly end: Cable["a"] },
+) {
+  const node = rack.nodes.find(({ name }) => name === end.node)!;
+  const filled = useComputed(() => queuePx(queuedBytes(end), node));
+  const title = useComputed(() => `${bytes(queuedBytes(end))} wait in ${end.node}`);
+  if (node.kind !== "switch") return null;
+  const isFirst = rack.cables[line.index]!.a === end;
+  const [[x, y], [, nextY]] = isFirst
+    ? [line.points[0]!, line.points[1]!]
+    : [line.points.at(-1)!, line.points.at(-2)!];
+  const isDown = nextY >= y;
+  return (
+    <g transform={`translate(${x + 5} ${y})${isDown ? "" : " scale(1 -1)"}`}>
+      <title>{title}</title>
+      <rect class="queued" width="6" height={filled} />
+    </g>
+  );
+}
+
+const QUEUE_PX = 28, QUEUE_LEAST = 3;
+
+/** By the root, so that the first kilobytes are seen, and a full queue still is the longest. */
+function queuePx(queued: number, { config }: Node): number {
+  if (queued === 0) return 0;
+  const most = Number(config["queueBytes"] ?? 0) || 1 << 20;
+  return halves(QUEUE_LEAST + (QUEUE_PX - QUEUE_LEAST) * Math.sqrt(Math.min(1, queued / most)));
 }
 
 function CableText(
@@ -342,11 +410,6 @@ function CableText(
 ) {
   const isThere = useComputed(() => text.value !== "");
   return isThere.value ? <text class="num" x={x} y={y}>{text}</text> : null;
-}
-
-function lastPiece({ points, index }: CableLine, rack: Topology): CableLine["points"] {
-  const isFirst = hostOfRnic(rack.cables[index]!.a.node) !== undefined;
-  return isFirst ? points.slice(0, 2) : points.slice(-2);
 }
 
 function pointAt(points: CableLine["points"], share: number): readonly [number, number] {
@@ -409,6 +472,66 @@ function FramesOf({ line, rack }: CableProps) {
   );
 }
 
+const WAITS_ALL = 4;
+
+/**
+ * From a host to each host that owes it answers: in a row of a few from all of them, else from the
+ * selected one.
+ */
+function Waits({ layout: { hosts, isLarge, isOneRow } }: { readonly layout: Layout }) {
+  const all = shownActivities.value;
+  if (all === undefined) return null;
+  const chosen = chosenHost();
+  const isAll = isLarge && isOneRow && hosts.length <= WAITS_ALL;
+  const boxes = new Map(hosts.map(({ host, box }) => [host, box]));
+  const arcs = hosts.filter(({ host }) => isAll || host === chosen).flatMap(({ host, box }) =>
+    [...all.get(host)?.owedBy ?? []].flatMap(([far, requests]) => {
+      const to = boxes.get(far);
+      return to === undefined || far === host ? [] : [{ host, far, requests, box, to }];
+    })
+  );
+  return (
+    <>
+      {arcs.map(({ host, far, requests, box, to }) => {
+        const text = `${host} waits for ${far}: ${plural(requests, "request")} without an answer`;
+        const { d, label: [x, y] } = arc(box, to);
+        return (
+          <g key={`${host} ${far}`} class="waits" data-waits={`${host} ${far}`}>
+            <title>{text}</title>
+            <path d={d} />
+            {isAll && <text class="num" x={x} y={y} text-anchor="middle">{text}</text>}
+          </g>
+        );
+      })}
+    </>
+  );
+}
+
+const ARC_DEEP = 30, ARROW = 5, ASIDE = 18;
+
+/** Below both boxes; two hosts that wait for each other have two. */
+function arc(
+  from: Box,
+  to: Box,
+): { readonly d: string; readonly label: readonly [number, number] } {
+  const side = from.x < to.x || (from.x === to.x && from.y < to.y) ? 1 : -1;
+  const x = from.x + from.w / 2 + side * ASIDE, toX = to.x + to.w / 2 - side * ASIDE;
+  const y = from.y + from.h, toY = to.y + to.h;
+  const deep = Math.max(y, toY) + (side > 0 ? ARC_DEEP : ARC_DEEP + 14);
+  return {
+    d: `M${x} ${y}C${x} ${deep} ${toX} ${deep} ${toX} ${toY + ARROW}` +
+      `M${toX - ARROW} ${toY + 2 * ARROW}L${toX} ${toY + 1}L${toX + ARROW} ${toY + 2 * ARROW}`,
+    label: [(x + toX) / 2, deep - (side > 0 ? -4 : -10)],
+  };
+}
+
+function chosenHost(): string | undefined {
+  const what = selection.value;
+  if (what?.kind === "line") return what.host;
+  const name = what?.kind === "device" ? what.name : what?.kind === "queue pair" ? what.device : "";
+  return hostOfRnic(name) ?? (name || undefined);
+}
+
 function Devices({ rack, layout }: { readonly rack: Topology; readonly layout: Layout }) {
   const nodes = new Map(rack.nodes.map((node) => [node.name, node]));
   const Host = layout.isLarge ? LargeHost : Unit;
@@ -442,20 +565,98 @@ function boxOf({ hosts, switches }: Layout): Box | undefined {
   return host?.box ?? switches.find((each) => each.name === name)?.box;
 }
 
-export function Picture() {
-  const rack = topology.value;
-  // A device or cable is bound to its figures once.
-  return rack === undefined ? null : <Drawn key={rack} rack={rack} />;
+function Key({ class: name, d, text }: {
+  readonly class: string;
+  readonly d: string;
+  readonly text: string;
+}) {
+  return (
+    <li>
+      <svg viewBox="0 0 26 12" aria-hidden="true">
+        <g class={name}>
+          <path class="wire" d={d} />
+        </g>
+      </svg>
+      {text}
+    </li>
+  );
 }
 
-function Drawn({ rack }: { readonly rack: Topology }) {
-  const layout = useMemo(() => layOut(rack), []);
+function Legend() {
+  return (
+    <ul class="picture-legend" aria-label="Legend">
+      <Key class="cable" d="M1 6h24" text="idle" />
+      <Key class="cable is-moving" d="M1 6h24" text="in use: the wider, the more" />
+      <Key class="cable is-busy" d="M1 6h24" text={`over ${percent(BUSY_SHARE)} of its rate`} />
+      <li>
+        <svg viewBox="0 0 26 12" aria-hidden="true">
+          <rect class="queued" x="10" width="6" height="12" />
+        </svg>
+        waits in a switch
+      </li>
+      <li>
+        <svg viewBox="0 0 26 12" aria-hidden="true">
+          <g class="in-flight">
+            <path d="M2 6h20" />
+            <circle cx="20" cy="6" r="4" />
+          </g>
+        </svg>
+        frame
+      </li>
+      <Key class="waits" d="M2 3C6 12 20 12 24 3" text="waits for answers of" />
+      <Key class="cable is-faulty is-cut" d="M1 6h24" text="fault" />
+    </ul>
+  );
+}
+
+export function Picture() {
+  const rack = topology.value;
+  const frame = useRef<HTMLDivElement>(null);
+  const room = useSignal<Room>({ w: 0, h: 0 });
+  useEffect(() => {
+    const observer = new ResizeObserver(([entry]) => {
+      const { width, height } = entry!.contentRect;
+      // Devices change their places only where the room is another one.
+      const inSteps = (px: number) => Math.max(1, Math.floor(px / ROOM_STEP)) * ROOM_STEP;
+      const next = { w: inSteps(width), h: inSteps(height - BELOW_PX) }, known = room.peek();
+      if (next.w !== known.w || next.h !== known.h) room.value = next;
+    });
+    observer.observe(frame.current!);
+    return () => observer.disconnect();
+  }, []);
+  return (
+    <div ref={frame} class="room">
+      {/* A device or cable is bound to its figures once. */}
+      {rack !== undefined && room.value.w > 0 && (
+        <Drawn key={rack} rack={rack} w={room.value.w} h={room.value.h} />
+      )}
+    </div>
+  );
+}
+
+interface Room {
+  readonly w: number;
+  readonly h: number;
+}
+
+/** `BELOW_PX`: the legend and the buttons of the zoom. */
+const ROOM_STEP = 24, BELOW_PX = 40;
+
+function Drawn({ rack, w, h }: Room & { readonly rack: Topology }) {
+  const layout = useMemo(() => layOut(rack, { w, h }), [w, h]);
   const focus = useComputed(() => boxOf(layout));
   const { cables, width, height, isLarge } = layout;
   return (
-    <Zoomed width={width} height={height} label={`The rack ${rack.scenario}`} focus={focus.value}>
-      {cables.map((line) => <Cable key={line.index} line={line} rack={rack} isLarge={isLarge} />)}
+    <Zoomed
+      width={width}
+      height={height}
+      label={`The rack ${rack.scenario}`}
+      focus={focus.value}
+      legend={<Legend />}
+    >
+      {cables.map((line) => <CableOf key={line.index} line={line} rack={rack} isLarge={isLarge} />)}
       <Devices rack={rack} layout={layout} />
+      <Waits layout={layout} />
       <Frames lines={cables} rack={rack} />
     </Zoomed>
   );

@@ -10,8 +10,8 @@ interface Area {
   readonly scale: number;
 }
 
-const FIT_MAX = 1.25, SCALE_MAX = 2;
-const BUTTONS_PX = 36;
+const FIT_MAX = 1.5, SCALE_MAX = 2;
+const BUTTONS_PX = 40;
 const STEP = 1.25;
 /** A click moves the pointer by less. */
 const DRAG_PX = 4;
@@ -19,12 +19,13 @@ const DRAG_PX = 4;
 const NO_FIGURES = 0.62, NO_NAMES = 0.38;
 
 export function Zoomed(
-  { width, height, label, focus, children }: {
+  { width, height, label, focus, legend, children }: {
     readonly width: number;
     readonly height: number;
     readonly label: string;
     /** Scrolled into view. */
     readonly focus: Box | undefined;
+    readonly legend?: ComponentChildren;
     readonly children: ComponentChildren;
   },
 ) {
@@ -113,6 +114,7 @@ export function Zoomed(
       >
         {children}
       </svg>
+      {legend}
       <div class="zoom" role="group" aria-label="Zoom">
         <button type="button" aria-label="Closer" onClick={() => zoom(STEP, target())}>+</button>
         <button type="button" aria-label="Farther" onClick={() => zoom(1 / STEP, target())}>
