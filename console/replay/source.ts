@@ -4,7 +4,7 @@ import {
   type Recorded,
   type RecordedOrder,
 } from "../../fabric/clock/record.ts";
-import { formatTime, type Time } from "../../fabric/base/time.ts";
+import { formatTime, NEVER, type Time } from "../../fabric/base/time.ts";
 import type { FaultPlan, RackPlan } from "../../fabric/rack/plan/plan.ts";
 import type { RunFile } from "../../fabric/rack/assembly/run_file.ts";
 import { refusal } from "../../fabric/rack/plan/problem.ts";
@@ -90,7 +90,9 @@ export async function openSource(target: ReplayTarget, read: OrdersRead): Promis
     plan,
     known: [...atDeaths(linesIfThere<Recorded>(`${directory}/faults.jsonl`)), ...atEnd(end)],
     unknownEnd: unknownEnd(end),
-    until: behindFaults(untilOf(end, lastOnRecord(whole, plan, recorded)), faults),
+    until: behindFaults(untilOf(end, lastOnRecord(whole, plan, recorded)), faults, {
+      reached: isLive ? reachedBy(end) : NEVER,
+    }),
     expectedPs: end?.virtualPs ?? null,
     isLive,
   };
@@ -264,10 +266,24 @@ function untilOf(end: ClockEnd | undefined, last: Time | null): Time | null {
   return last === null ? null : Math.max(last, end.virtualPs + 1);
 }
 
-/** A device that is killed where time stands is without power from there on. */
-function behindFaults(until: Time | null, { faults, linkFaults }: ReplayedFaults): Time | null {
+/**
+ * A device that is killed where time stands is without power from there on; one that is to be killed
+ * later is none of the past.
+ */
+function behindFaults(
+  until: Time | null,
+  { faults, linkFaults }: ReplayedFaults,
+  { reached }: { readonly reached: Time },
+): Time | null {
   if (until === null) return null;
-  return [...faults, ...linkFaults].reduce((last, { at }) => Math.max(last, at + 1), until);
+  return [...faults, ...linkFaults].filter(({ at }) => at <= reached)
+    .reduce((last, { at }) => Math.max(last, at + 1), until);
+}
+
+/** Up to here something has happened, or could have. */
+function reachedBy(end: ClockEnd | undefined): Time {
+  const instants = (end?.partitions ?? []).flatMap(({ reached }) => reached ?? []);
+  return Math.max((end?.virtualPs ?? 0) + 1, ...instants);
 }
 
 function atDeaths(recorded: readonly Recorded[]): KnownDigest[] {

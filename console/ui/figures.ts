@@ -130,3 +130,11 @@ export function counter(name: string, value: number): string {
   if (/Bytes|bytes(?:In|Out)/.test(name)) return bytes(value);
   return Number.isInteger(value) ? count(value) : rough(value);
 }
+
+/** An instant of wall time, as this reader writes it. */
+export function when(text: string): string {
+  const date = new Date(text);
+  return text === "" || isNaN(date.getTime())
+    ? "unknown"
+    : date.toLocaleString(undefined, { dateStyle: "short", timeStyle: "short" });
+}

@@ -80,16 +80,19 @@ export const shownCounters = computed<ReadonlyMap<string, Readonly<Record<string
 );
 
 /** By `flowKey`. */
-export const shownFlows = computed<ReadonlyMap<string, Flow>>(() =>
-  past.value === undefined ? flows.value : new Map(past.value.cables.map((cable) => [
+export const shownFlows = computed<ReadonlyMap<string, Flow>>(() => {
+  // The feed has no rate where time stands.
+  const found = past.value ?? standing.value;
+  if (found === undefined) return flows.value;
+  return new Map(found.cables.map((cable) => [
     flowKey(cable.cable, cable.from),
     {
       frames: cable.sent,
       bytes: cable.sentBytes,
       bitsPerSecond: cable.recentBytes * 8 / RECENT_PS * PS_PER_S,
     },
-  ]))
-);
+  ]));
+});
 
 /** By `flowKey`, where time stands. */
 export const inFlight = computed<ReadonlyMap<string, readonly InFlight[]>>(() =>

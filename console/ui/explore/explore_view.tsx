@@ -20,6 +20,7 @@ import { verdictWords } from "../../api/explore_text.ts";
 import { countsText, keptText } from "./verdict_text.ts";
 import { go, hrefOf, place, run } from "../state.ts";
 import type { View } from "../view.ts";
+import { isLike, methodsOf, type Responder, responderAsked } from "./responder.ts";
 import { CounterexampleDetail } from "./counterexample.tsx";
 import { type GridCell, VerdictGrid } from "./grid.tsx";
 import { JobBar } from "./job_bar.tsx";
@@ -298,10 +299,18 @@ function Matrix({ matrix }: { readonly matrix: MatrixResult }) {
   const { cells } = matrix, { cell, update: wanted } = place.value.more;
   const updates = [...new Set(cells.map(({ update }) => update))];
   const update = updates.find((each) => each === wanted) ?? updates[0];
-  const own = cells.filter((each) => each.update === update);
+  const asked = responderAsked();
+  const of = cells.filter((each) => each.update === update);
+  // The machine that is asked about comes first.
+  const own = asked === undefined
+    ? of
+    : of.toSorted((x, y) => Number(isLike(y, asked)) - Number(isLike(x, asked)));
   const shown = own.find((each) => keyOf(each) === cell);
   return (
     <>
+      {asked !== undefined && (
+        <Asked responder={asked} cells={of} isWhole={cells.length === matrix.count} />
+      )}
       <div class="row" role="group" aria-label="What is written">
         {updates.map((each) => (
           <button
@@ -326,6 +335,7 @@ function Matrix({ matrix }: { readonly matrix: MatrixResult }) {
             verdict: each.safe ? "safe" : "unsafe",
             title: plural(each.crashPoints, "crash point"),
             key: keyOf(each),
+            ...(asked !== undefined && isLike(each, asked) && { isMeant: true }),
           }))}
           rowTitle="responder"
           selected={cell}
@@ -355,6 +365,42 @@ function Matrix({ matrix }: { readonly matrix: MatrixResult }) {
           </>
         ))}
     </>
+  );
+}
+
+/** The answer in words: what the rows of the machine say, as far as they are there. */
+function Asked({ responder, cells, isWhole }: {
+  readonly responder: Responder;
+  readonly cells: readonly MatrixCell[];
+  readonly isWhole: boolean;
+}) {
+  const { host, domain, arch, ddio } = responder, { safe, unsafe } = methodsOf(cells, responder);
+  const machine = `${domain.toUpperCase()}, ${arch}, DDIO ${ddio}`;
+  if (safe.length + unsafe.length === 0) {
+    return (
+      <p class="note quiet" data-testid="asked">
+        {host} has {machine}.{" "}
+        {isWhole ? "The matrix has no such machine." : "Machines like it are being explored …"}
+      </p>
+    );
+  }
+  return (
+    <div class="note" data-testid="asked">
+      <p>
+        <strong>{host} has {machine}</strong>: its rows come first.{!isWhole &&
+          " More cells are being explored."}
+      </p>
+      {safe.length > 0 && (
+        <p>
+          <span class="is-durable">✓ Kept at every instant by</span> {safe.join(", ")}
+        </p>
+      )}
+      {unsafe.length > 0 && (
+        <p>
+          <span class="is-lost">✗ Lost at some instant by</span> {unsafe.join(", ")}
+        </p>
+      )}
+    </div>
   );
 }
 

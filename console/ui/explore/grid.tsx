@@ -6,6 +6,8 @@ export interface GridCell {
   readonly verdict: string;
   readonly title: string;
   readonly key: string;
+  /** Its row is what one has come for. */
+  readonly isMeant?: true;
 }
 
 interface Look {
@@ -41,7 +43,10 @@ export function VerdictGrid(
       </thead>
       <tbody>
         {[...rows].map(([row, own]) => (
-          <tr key={row}>
+          <tr
+            key={row}
+            class={own.some(({ isMeant }) => isMeant) ? "is-selected" : ""}
+          >
             <th scope="row">{row}</th>
             {columns.map((column) => {
               const cell = own.find((each) => each.column === column);

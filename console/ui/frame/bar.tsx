@@ -213,51 +213,15 @@ export function healAll(): void {
 }
 
 export function Bar() {
-  const still = !canDrive.value;
   return (
     <header class="bar">
       <div class="what">
         <Which />
         <Why />
       </div>
-      <div class="time" role="group" aria-label="Virtual time">
-        {isOperator.value && (
-          <>
-            <button
-              type="button"
-              title="One instant with events (.)"
-              disabled={still}
-              onClick={stepEvent}
-            >
-              ▸ event
-            </button>
-            <button
-              type="button"
-              title="A microsecond (n)"
-              disabled={still}
-              onClick={() => stepSpan()}
-            >
-              ▸ 1 µs
-            </button>
-            <button
-              type="button"
-              class="go"
-              title={isHeld.value ? "Let time run (space)" : "Stop time (space)"}
-              disabled={still}
-              onClick={runOrPause}
-            >
-              {isHeld.value ? "▶ run" : "❚❚ pause"}
-            </button>
-            <button type="button" title="Run until (u)" disabled={still} onClick={openUntil}>
-              until…
-            </button>
-            <Pace />
-          </>
-        )}
-        <Now />
-      </div>
+      {run.value !== undefined && <TimeControls />}
       <div class="row">
-        {isOperator.value && (
+        {isOperator.value && run.value !== undefined && (
           <button
             type="button"
             title="Heals every cable, starts every device (h)"
@@ -290,5 +254,47 @@ export function Bar() {
         </button>
       </div>
     </header>
+  );
+}
+
+function TimeControls() {
+  const still = !canDrive.value;
+  return (
+    <div class="time" role="group" aria-label="Virtual time">
+      {isOperator.value && (
+        <>
+          <button
+            type="button"
+            title="One instant with events (.)"
+            disabled={still}
+            onClick={stepEvent}
+          >
+            ▸ event
+          </button>
+          <button
+            type="button"
+            title="A microsecond (n)"
+            disabled={still}
+            onClick={() => stepSpan()}
+          >
+            ▸ 1 µs
+          </button>
+          <button
+            type="button"
+            class="go"
+            title={isHeld.value ? "Let time run (space)" : "Stop time (space)"}
+            disabled={still}
+            onClick={runOrPause}
+          >
+            {isHeld.value ? "▶ run" : "❚❚ pause"}
+          </button>
+          <button type="button" title="Run until (u)" disabled={still} onClick={openUntil}>
+            until…
+          </button>
+          <Pace />
+        </>
+      )}
+      <Now />
+    </div>
   );
 }

@@ -8,6 +8,7 @@ import { go, hrefOf, isPast, lookAt, place, run, select, selection, view } from 
 import type { Key } from "../view.ts";
 import { viewOf, VIEWS } from "../views.ts";
 import { Bar, healAll } from "./bar.tsx";
+import { RackSide } from "../rack/rack_side.tsx";
 import { dialog, OpenDialog } from "./dialogs.tsx";
 import { Empty, Loading } from "./empty.tsx";
 import { keys, openHelp } from "./help.tsx";
@@ -59,11 +60,7 @@ function Side() {
         </button>
       )}
       {what === undefined
-        ? (
-          <p class="quiet">
-            {topology.value === undefined ? "" : "Nothing is selected. Click a device or a cable."}
-          </p>
-        )
+        ? topology.value !== undefined && <RackSide rack={topology.value} />
         : own?.(what) ?? <Selected what={what} />}
     </aside>
   );

@@ -1,13 +1,27 @@
 /**
- * A job that brings a rack of processes up as it stood at an instant of a run; at its end the page
- * shows the rack.
+ * Jobs that bring a rack of processes up, anew or as it stood at an instant of a run; at their end
+ * the page shows the rack.
  */
 import { effect } from "@preact/signals";
 import type { Time } from "../../../fabric/base/time.ts";
 import { api } from "../data/api.ts";
-import { jobs, variant } from "../data/rack.ts";
+import type { JobOrderInput } from "../../api/jobs.ts";
+import { jobs, takeJob, variant } from "../data/rack.ts";
 import { go, instant, run } from "../state.ts";
 import { order, refuse } from "./notice.tsx";
+
+/**
+ * Brings a rack up; the page goes to it as soon as it is there.
+ * @param onStart is told the job before the page shows it.
+ */
+export function bringUp(what: JobOrderInput, onStart: (job: string) => void): void {
+  const started = api.start(what).then((job) => {
+    onStart(job.id);
+    takeJob(job);
+    follow(job.id);
+  });
+  void order(started, () => "");
+}
 
 /** @param to.at an instant, or the name of a checkpoint of the run. */
 export function bringUpAt(

@@ -3,6 +3,7 @@ import { useEffect } from "preact/hooks";
 import type { Loss, MemoryMap, MemoryView } from "../../api/replay.ts";
 import { clock, topology, variant } from "../data/rack.ts";
 import { pathOf, Reader } from "../data/reading.ts";
+import { WhichKeeps } from "../explore/which_keeps.tsx";
 import { Empty, Loading } from "../frame/empty.tsx";
 import { bytes, count, plural, sentence, time } from "../figures.ts";
 import { go, hrefOf, instant, isPast, lookAt, place, run, select, selection } from "../state.ts";
@@ -196,9 +197,12 @@ function CutNote({ view }: { readonly view: MemoryView }) {
       <div class="acts">
         {found.happened
           ? (
-            <button type="button" onClick={() => lookAt(found.at)}>
-              Show the instant before
-            </button>
+            <>
+              <button type="button" onClick={() => lookAt(found.at)}>
+                Show the instant before
+              </button>
+              {found.lostBytes > 0 && <WhichKeeps host={view.host} />}
+            </>
           )
           : (
             <>

@@ -22,6 +22,12 @@ export function hostWords(host: string): string {
   return progressText(programs?.length === 1 ? programs[0]!.run : "", told);
 }
 
+/** One of its programs does something, as far as is known. */
+export function isAtWork(host: string): boolean {
+  const activity = shownActivities.value?.get(host);
+  return activity === undefined ? progress.value.has(host) : activity.lines.length > 0;
+}
+
 function activityText({ lines, serving }: Activity): string {
   if (lines.length > 0) return lines.join("; ");
   return serving > 0 ? `${plural(serving, "service")}, no client waits` : "no program at work";

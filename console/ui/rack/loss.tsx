@@ -7,6 +7,7 @@ import { api } from "../data/api.ts";
 import { variant } from "../data/rack.ts";
 import { useReplayed } from "../data/replayed.ts";
 import { bytes, sentence } from "../figures.ts";
+import { WhichKeeps } from "../explore/which_keeps.tsx";
 import { memoryHref } from "../frame/causes.ts";
 import { run } from "../state.ts";
 
@@ -32,8 +33,12 @@ function LossText({ loss }: { readonly loss: Loss }) {
   return (
     <div class={`note ${colour}`} data-testid="loss">
       <p>
-        {sentence(text)}. {happened && first !== undefined && (
+        {sentence(text)}.
+      </p>
+      <div class="acts">
+        {happened && first !== undefined && (
           <a
+            class="button"
             href={memoryHref(
               { host: first.host, address: first.from },
               { run: run.value!, variant: variant.value },
@@ -42,7 +47,8 @@ function LossText({ loss }: { readonly loss: Loss }) {
             Show it
           </a>
         )}
-      </p>
+        {happened && lostBytes > 0 && <WhichKeeps host={loss.hosts[0]!} />}
+      </div>
       {broken.length > 0 && (
         <ul>
           {broken.slice(0, 5).map((each) => (

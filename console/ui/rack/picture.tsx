@@ -18,7 +18,7 @@ import {
 } from "../data/shown.ts";
 import { bitRate, bytes, cut, percent, plural } from "../figures.ts";
 import { isSelected, select, selection } from "../state.ts";
-import { hostWords, shortWords, shownActivities, wrapped } from "./activity.ts";
+import { hostWords, isAtWork, shortWords, shownActivities, wrapped } from "./activity.ts";
 import {
   busText,
   busyShare,
@@ -140,7 +140,14 @@ function LargeHost(
           )
           : (
             <>
-              {[0, 1].map((line) => <Words key={line} words={words} line={line} />)}
+              {[0, 1].map((line) => (
+                <Words
+                  key={line}
+                  host={node.name}
+                  words={words}
+                  line={line}
+                />
+              ))}
               <Gauges gauges={gauges} width={box.w - 24} />
             </>
           )}
@@ -152,11 +159,20 @@ function LargeHost(
 /** Of 11 px, in a large host. */
 const WORDS_LETTERS = 36;
 
+/** A host that only serves is no news. */
+function wordsClass(host: string): ReadonlySignal<string> {
+  return useComputed(() => isAtWork(host) ? "words" : "words is-idle");
+}
+
 function Words(
-  { words, line }: { readonly words: ReadonlySignal<readonly string[]>; readonly line: number },
+  { host, words, line }: {
+    readonly host: string;
+    readonly words: ReadonlySignal<readonly string[]>;
+    readonly line: number;
+  },
 ) {
   const text = useComputed(() => words.value[line] ?? "");
-  return <text class="words" x="12" y={41 + 15 * line}>{text}</text>;
+  return <text class={wordsClass(host)} x="12" y={41 + 15 * line}>{text}</text>;
 }
 
 interface GaugesProps {
@@ -296,7 +312,7 @@ function UnitWords({ name }: { readonly name: string }) {
   const text = useComputed(() => wrapped(shortWords(all.value), UNIT_LETTERS, 1)[0]!);
   return (
     <>
-      <text class="words" x="8" y="28">{text}</text>
+      <text class={wordsClass(name)} x="8" y="28">{text}</text>
       <title>{all}</title>
     </>
   );
@@ -584,15 +600,19 @@ function Key({ class: name, d, text }: {
 
 function Legend() {
   return (
-    <ul class="picture-legend" aria-label="Legend">
+    <ul
+      class="picture-legend"
+      aria-label="Legend"
+      title="A cable is the wider, the more of its rate is used"
+    >
       <Key class="cable" d="M1 6h24" text="idle" />
-      <Key class="cable is-moving" d="M1 6h24" text="in use: the wider, the more" />
-      <Key class="cable is-busy" d="M1 6h24" text={`over ${percent(BUSY_SHARE)} of its rate`} />
+      <Key class="cable is-moving" d="M1 6h24" text="in use" />
+      <Key class="cable is-busy" d="M1 6h24" text={`over ${percent(BUSY_SHARE)}`} />
       <li>
         <svg viewBox="0 0 26 12" aria-hidden="true">
           <rect class="queued" x="10" width="6" height="12" />
         </svg>
-        waits in a switch
+        queue
       </li>
       <li>
         <svg viewBox="0 0 26 12" aria-hidden="true">
@@ -603,7 +623,7 @@ function Legend() {
         </svg>
         frame
       </li>
-      <Key class="waits" d="M2 3C6 12 20 12 24 3" text="waits for answers of" />
+      <Key class="waits" d="M2 3C6 12 20 12 24 3" text="waits for" />
       <Key class="cable is-faulty is-cut" d="M1 6h24" text="fault" />
     </ul>
   );

@@ -5,40 +5,11 @@ import { SaveAsScenario } from "../scenario/save_run.tsx";
 import { hrefOf, run } from "../state.ts";
 import type { View } from "../view.ts";
 import { Picture } from "./picture.tsx";
+import { Start } from "./start.tsx";
 
 function Page() {
   const rack = topology.value;
-  if (run.value === undefined && runs.value !== undefined) {
-    const up = runs.value.runs.filter(({ state }) => state === "up");
-    if (up.length > 0) {
-      return (
-        <Empty
-          title="No rack is chosen"
-          act={
-            <div class="acts">
-              {up.map(({ id, scenario }) => (
-                <a key={id} class="button" href={hrefOf({ run: id })} title={id}>
-                  Look at {scenario ?? id}
-                </a>
-              ))}
-            </div>
-          }
-        >
-          This view shows a rack that runs: its hosts, cards, switches and cables, and what is on
-          them.
-        </Empty>
-      );
-    }
-    return (
-      <Empty
-        title="No rack is up"
-        act={<a class="button" href={hrefOf({ view: "scenario" })}>Choose a scenario</a>}
-      >
-        This view shows a rack that runs: its hosts, cards, switches and cables, and what is on
-        them. Which method keeps its promises where, before any rack is up, is what Explore finds.
-      </Empty>
-    );
-  }
+  if (run.value === undefined && runs.value !== undefined) return <Start />;
   if (rack === undefined && trouble.value !== undefined) {
     return (
       <Empty

@@ -4,7 +4,7 @@ import type { Run } from "../../api/runs.ts";
 import { api } from "../data/api.ts";
 import { runs } from "../data/rack.ts";
 import { isOperator } from "../data/session.ts";
-import { bytes, count, plural } from "../figures.ts";
+import { bytes, count, plural, when } from "../figures.ts";
 import { Empty, Loading } from "../frame/empty.tsx";
 import { Choice, SearchField } from "../frame/filters.tsx";
 import { changeMore, go, hrefOf, place } from "../state.ts";
@@ -12,13 +12,6 @@ import type { View } from "../view.ts";
 import { Compared } from "./compared.tsx";
 import { OneRun } from "./one_run.tsx";
 import { Verdict } from "./verdict.tsx";
-
-function when(text: string): string {
-  const date = new Date(text);
-  return text === "" || isNaN(date.getTime())
-    ? "unknown"
-    : date.toLocaleString(undefined, { dateStyle: "short", timeStyle: "short" });
-}
 
 function All() {
   const chosen = useSignal<readonly string[]>([]);

@@ -25,7 +25,21 @@ export function shapeOf(text: string): Shape | undefined {
 
 const W = 200, H = 72;
 
-export function Sketch({ shape }: { readonly shape: Shape | undefined }) {
+/** What is to be seen of it, at a host counted from 0. */
+export interface Mark {
+  readonly host: number;
+  readonly as: "lost" | "kept" | "busy" | "faulty";
+}
+
+const TONES: Readonly<Record<string, string>> = {
+  lost: "fill-lost",
+  kept: "fill-durable",
+  busy: "fill-volatile",
+};
+
+export function Sketch(
+  { shape, mark }: { readonly shape: Shape | undefined; readonly mark?: Mark | undefined },
+) {
   if (shape === undefined) {
     return <svg class="sketch" viewBox={`0 0 ${W} ${H}`} aria-hidden="true" />;
   }
@@ -67,18 +81,27 @@ export function Sketch({ shape }: { readonly shape: Shape | undefined }) {
         const rows = hosts > 10 ? 2 : 1, columns = Math.ceil(hosts / rows);
         const step = Math.min(22, (room - 8) / columns), width = Math.min(14, step - 3);
         const left = leafX(leaf) - step * (columns - 1) / 2;
+        const first = leaves.slice(0, leaf).reduce((sum, each) => sum + each, 0);
+        const marked = mark === undefined ? -1 : mark.host - first;
         return (
           <g key={leaf}>
             {Array.from(
               { length: columns },
               (_, i) => (
-                <line key={i} x1={leafX(leaf)} y1={leafY + 8} x2={left + i * step} y2="52" />
+                <line
+                  key={i}
+                  class={i === marked ? `is-${mark!.as}` : ""}
+                  x1={leafX(leaf)}
+                  y1={leafY + 8}
+                  x2={left + i * step}
+                  y2="52"
+                />
               ),
             )}
             {Array.from({ length: hosts }, (_, i) => (
               <rect
                 key={i}
-                class="host"
+                class={i === marked ? TONES[mark!.as] ?? "host" : "host"}
                 x={left + (i % columns) * step - width / 2}
                 y={52 + Math.floor(i / columns) * 9}
                 width={width}
@@ -87,6 +110,30 @@ export function Sketch({ shape }: { readonly shape: Shape | undefined }) {
             ))}
             <rect x={leafX(leaf) - leafW / 2} y={leafY} width={leafW} height="8" />
           </g>
+        );
+      })}
+    </svg>
+  );
+}
+
+const ROWS = 4, COLUMNS = 10, CELL = 14;
+
+/** A table of verdicts, as a sign of one: which cells are which is none. */
+export function MatrixSketch() {
+  return (
+    <svg class="sketch" viewBox={`0 0 ${W} ${H}`} aria-hidden="true">
+      {Array.from({ length: ROWS * COLUMNS }, (_, i) => {
+        const row = Math.floor(i / COLUMNS), column = i % COLUMNS;
+        return (
+          <rect
+            key={i}
+            class={(row * 3 + column * 5) % 7 < 2 ? "fill-lost" : "fill-durable"}
+            x={(W - COLUMNS * (CELL + 3)) / 2 + column * (CELL + 3)}
+            y={2 + row * (CELL + 3)}
+            width={CELL}
+            height={CELL}
+            rx="2"
+          />
         );
       })}
     </svg>
