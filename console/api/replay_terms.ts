@@ -22,6 +22,11 @@ export type CopyPlace = typeof COPY_PLACES[number];
 /** The stretch before an instant over which a cable's rate is taken: some thirty full frames. */
 export const RECENT_PS = 10 * PS_PER_US;
 
+/** Of a cable's history. */
+export const HISTORY_POINTS = 1_024;
+/** Frames of one capture that the page asks for. */
+export const CAPTURED_MAX = 20_000;
+
 /** Of a query, with its default. */
 export const BUCKETS = { most: 4_096, usual: 512 } as const;
 export const PARTS = { most: 4_096, usual: 256 } as const;

@@ -35,6 +35,8 @@ import type {
   Verdicts,
   VerdictsQuery,
 } from "../api/replay.ts";
+import type { CableHistory, CaptureOrder } from "../api/cables.ts";
+import type { Captured } from "./cable_capture.ts";
 import type { LadderDocument } from "../api/operations.ts";
 import type { Time } from "../../fabric/base/time.ts";
 import type { ReplayProgress } from "./job.ts";
@@ -200,6 +202,15 @@ export class Replay {
   async loss(at: Time, nodes: readonly string[]): Promise<Loss> {
     await this.#reach(at);
     return await this.ask("loss", at, nodes);
+  }
+
+  cableHistory(cable: string): Promise<CableHistory> {
+    return this.ask("cableHistory", cable);
+  }
+
+  async cableCapture(order: CaptureOrder): Promise<Captured> {
+    await this.#reach(order.to);
+    return await this.ask("cableCapture", order);
   }
 
   operations(query: OperationsQuery = {}): Promise<Operations> {

@@ -2,11 +2,15 @@ import { sleep } from "../../fabric/bus/wall_time.ts";
 import { Simulator } from "../../fabric/partition/simulator.ts";
 import { formatTime, NEVER, PS_PER_US, type Time } from "../../fabric/base/time.ts";
 import { nativeIn } from "../../fabric/rack/plan/plan.ts";
+import { parseTarget } from "../../fabric/rack/plan/cable_names.ts";
 import { oneOf, refusal } from "../../fabric/rack/plan/problem.ts";
 import { predicateProblem } from "../../fabric/trace/predicate.ts";
 import { nodeFactory } from "../../nodes/factory.ts";
 import { RackError } from "../base/rack_error.ts";
 import { victimOf } from "../explore/post_crash_run.ts";
+import type { CableHistory, CaptureOrder } from "../api/cables.ts";
+import { type Captured, captureCable, SeenInOrder } from "./cable_capture.ts";
+import { cableHistory } from "./cable_history.ts";
 import { configurationOf } from "./configuration.ts";
 import { eventsAround, StepFinder, textOfValue, type Ticks } from "./event_rows.ts";
 import { HostMemory } from "./host_memory.ts";
@@ -55,8 +59,8 @@ const PROMISES_MOST = 20_000;
 /** Of orders, and of reports, in a time line: it is read anew at each change. */
 const ROWS_MOST = 1_000;
 const EXACT_EVENTS = 20_000;
-/** Its frames, notes and reports are in memory while they are judged. */
-const JUDGED_MOST = 1_000_000, JUDGED_SLICE_PS = PS_PER_US;
+/** Of a run that is gone through again for one question; what is judged is in memory meanwhile. */
+const PASS_EVENTS_MOST = 1_000_000, JUDGED_SLICE_PS = PS_PER_US;
 
 interface Follower {
   readonly simulator: Simulator;
@@ -321,7 +325,7 @@ export class ReplayEngine {
     return { simulator: this.#newSimulator(), at: 0 };
   }
 
-  #newSimulator(watch?: Watch): Simulator {
+  #newSimulator(watch?: Partial<Watch>): Simulator {
     const { plan, orders } = this.#job;
     const scm = new Map(
       plan.nodes.map(({ name }) => [name, new SpooledPages(this.#loaded.spool)]),
@@ -332,7 +336,7 @@ export class ReplayEngine {
       inputs: (host) => this.#loaded.inputs.get(host) ?? {},
       own: this.#loaded.own,
       native: this.#loaded.native,
-      ...(watch && { memoryLog: watch.memoryLog }),
+      ...(watch?.memoryLog && { memoryLog: watch.memoryLog }),
     });
     return new Simulator({
       plan,
@@ -341,11 +345,9 @@ export class ReplayEngine {
       onDurable: (host, writes) => {
         for (const { offset, data } of writes) scm.get(host)!.write(offset, data);
       },
-      ...(watch && {
-        onAudit: watch.onAudit,
-        onReport: watch.onReport,
-        observer: watch.observer,
-      }),
+      ...(watch?.onAudit && { onAudit: watch.onAudit }),
+      ...(watch?.onReport && { onReport: watch.onReport }),
+      ...(watch?.observer && { observer: watch.observer }),
     });
   }
 
@@ -356,14 +358,7 @@ export class ReplayEngine {
    */
   async verdicts(at: Time, { claims = false }: VerdictsQuery): Promise<Verdicts> {
     this.#checkInstant(at);
-    const events = this.#eventsBefore(at);
-    if (events > JUDGED_MOST) {
-      const found = `${events} events before ${formatTime(at)}`;
-      throw refusal("at", {
-        found,
-        expected: `an instant before which at most ${JUDGED_MOST} are`,
-      });
-    }
+    this.#checkPassTo(at);
     const { plan: whole } = this.#job;
     // What fails later has power still.
     const plan = { ...whole, faults: whole.faults.filter((fault) => fault.at < at) };
@@ -382,6 +377,16 @@ export class ReplayEngine {
       scm: (host) => this.#memoryAt(around, host, at).left(),
     });
     return unknownEnd === "" ? found : { ...found, unproved: unknownEnd };
+  }
+
+  /** @throws Refusal where another pass up to an instant would take too long. */
+  #checkPassTo(at: Time): void {
+    const events = this.#eventsBefore(at);
+    if (events <= PASS_EVENTS_MOST) return;
+    throw refusal("at", {
+      found: `${events} events before ${formatTime(at)}`,
+      expected: `an instant before which at most ${PASS_EVENTS_MOST} are`,
+    });
   }
 
   #programsOf({ simulator }: Follower): ProgramState[] {
@@ -466,6 +471,41 @@ export class ReplayEngine {
     const at = happened ? cut : asked;
     const around = await this.#around(at);
     return lossOf(around, { at, nodes, happened }, (host) => this.#memoryAt(around, host, at));
+  }
+
+  /** @throws Refusal for a text that is no network cable's name. */
+  #cableNamed(text: string): number {
+    const target = parseTarget(this.#job.plan, text);
+    if ("cable" in target && target.direction === "both") return target.cable;
+    const expected = "expected" in target ? target.expected : "a cable with both directions: a/b";
+    throw refusal("cable", { found: `"${text}"`, expected });
+  }
+
+  cableHistory(name: string): CableHistory {
+    const { plan } = this.#job;
+    return cableHistory(this.#recording.samples, plan, this.#cableNamed(name));
+  }
+
+  /**
+   * A pcapng file of frames that one cable has carried in [from, to): another pass over the run.
+   * @throws Refusal where that would take too long, or the file would be too large.
+   */
+  cableCapture({ cable: name, from, to, last }: CaptureOrder): Captured {
+    const cable = this.#cableNamed(name);
+    this.#checkInstant(to);
+    this.#checkPassTo(to);
+    if (from > to) {
+      const found = formatTime(from), expected = `an instant before ${formatTime(to)}`;
+      throw refusal("from", { found, expected });
+    }
+    const { plan, variant } = this.#job, seen = new SeenInOrder();
+    const simulator = this.#newSimulator({ observer: seen.observer });
+    return captureCable(plan, {
+      ...{ simulator, seen, label: variant },
+      only: { cable, from, to, ...(last !== undefined && { last }) },
+      onTurn: () =>
+        this.#onProgress({ atPs: simulator.now, endPs: to, events: simulator.events }),
+    });
   }
 
   operations(query: OperationsQuery): Operations {

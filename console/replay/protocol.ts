@@ -12,6 +12,8 @@ export const METHODS = [
   "memory",
   "memoryMap",
   "loss",
+  "cableHistory",
+  "cableCapture",
   "operations",
   "ladder",
   "eventsAround",

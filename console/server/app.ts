@@ -7,6 +7,7 @@ import * as doors from "./doors/guards.ts";
 import { completed, documentHead } from "./openapi.ts";
 import { metricsText } from "./metrics.ts";
 import { pageResponse } from "./page.ts";
+import { cableRoutes } from "./routes/cables.ts";
 import { feedRoutes } from "./routes/feed.ts";
 import { jobRoutes } from "./routes/jobs.ts";
 import { objectRoutes } from "./routes/objects.ts";
@@ -27,6 +28,7 @@ function apiRoutes(console: Console, feeds: Set<() => void>) {
     .route("/", rackRoutes())
     .route("/", objectRoutes())
     .route("/", replayRoutes(console))
+    .route("/", cableRoutes(console))
     .route("/", jobRoutes(console))
     .route("/", scenarioRoutes(console))
     .route("/", projectRoutes(console))

@@ -1,5 +1,6 @@
 import { render } from "preact";
 import { followRack } from "./data/rack.ts";
+import { followHistory } from "./data/cable_history.ts";
 import { followInstant } from "./data/shown.ts";
 import { followStop } from "./data/stop.ts";
 import { followTimeline } from "./data/timeline.ts";
@@ -15,5 +16,6 @@ render(<Frame />, document.body);
 await isSignedIn;
 followRack();
 followInstant();
+followHistory();
 followTimeline();
 followStop();

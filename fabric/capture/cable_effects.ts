@@ -17,7 +17,9 @@ export interface Remark {
 }
 
 export function remarkText({ text, about }: Remark): string {
-  return about === undefined ? text : `${text} frame ${about.number}`;
+  if (about === undefined) return text;
+  // Of a capture of a part, the other frame may be none.
+  return about.number === undefined ? `${text} an earlier frame` : `${text} frame ${about.number}`;
 }
 
 /** The oldest, which never arrived, are dropped. */

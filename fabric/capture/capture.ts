@@ -36,6 +36,8 @@ interface Ports {
   readonly places: ReadonlyMap<string, number>;
   readonly far: readonly number[];
   readonly latenciesPs: readonly Time[];
+  /** Indexes in the plan. */
+  readonly cables: readonly number[];
 }
 
 function portsOf(plan: RackPlan): Ports {
@@ -54,6 +56,7 @@ function portsOf(plan: RackPlan): Ports {
     places,
     far: ends.map(({ far }) => places.get(`${index.get(far.node)!}:${far.port}`)!),
     latenciesPs: ends.map(({ cable }) => cable.latencyPs),
+    cables: ends.map(({ cable }) => plan.cables.indexOf(cable)),
   };
 }
 
@@ -61,26 +64,65 @@ function endText({ node, port }: Endpoint): string {
   return `${node}:${port}`;
 }
 
+/** A part of a capture. */
+export interface CaptureWindow {
+  /** Index in the plan. */
+  readonly cable: number;
+  /** Of a frame's first bit, at the end of the cable that sees it. */
+  readonly from: Time;
+  /** Exclusive. */
+  readonly to: Time;
+  /** Only so many frames, the latest; absent: all. */
+  readonly last?: number;
+}
+
 /**
  * The blocks of a pcapng file.
- * @param events the output of `eventsOf`; only a window of some microseconds is held in memory.
+ * @param run.events the output of `eventsOf`, from the start of the run; only a window of some
+ * microseconds is held in memory.
+ * @param run.only one cable, and some of its frames, with the comments that they have in a capture
+ * of all.
  */
 export function* captureOf(
   plan: RackPlan,
-  run: { readonly label: string; readonly events: Iterable<SeenEvent> },
+  run: {
+    readonly label: string;
+    readonly events: Iterable<SeenEvent>;
+    readonly only?: CaptureWindow;
+  },
 ): Generator<Uint8Array> {
-  const ports = portsOf(plan);
+  const ports = portsOf(plan), { only } = run;
+  const places = ports.interfaces.map((_, place) => place).filter((place) =>
+    only === undefined || ports.cables[place] === only.cable
+  );
+  const what = only === undefined ? [] : [`cable ${ports.interfaces[places[0]!]?.name}`];
   yield sectionBlock({
     application: "rackmesh",
-    comment: `${plan.scenario}, ${run.label}, seed ${plan.seed}`,
+    comment: [plan.scenario, run.label, `seed ${plan.seed}`, ...what].join(", "),
   });
-  for (const port of ports.interfaces) yield interfaceBlock(port);
+  for (const place of places) yield interfaceBlock(ports.interfaces[place]!);
+  const kept = new Latest<Waiting>(only?.last ?? Infinity);
+  let written = 0;
+  const blockOf = ({ mark, remarks, steps, ...frame }: Waiting) => {
+    mark.number = ++written;
+    const comment = [...remarks.map(remarkText), ...steps === "" ? [] : [steps]].join("; ");
+    return packetBlock({ ...frame, interface: places.indexOf(frame.interface), comment });
+  };
+  function* blocksOf(ready: Iterable<Waiting>): Generator<Uint8Array> {
+    for (const frame of ready) {
+      const { time } = frame;
+      if (!places.includes(frame.interface)) continue;
+      if (only !== undefined && (time < only.from || time >= only.to)) continue;
+      if (only?.last === undefined) yield blockOf(frame);
+      else kept.push(frame);
+    }
+  }
   const commentator = new Commentator(plan);
   const sorter = new Sorter(ports);
   const remarks = new Remarks(plan, ports);
   for (const event of run.events) {
     const steps = commentator.commentsOn(event);
-    yield* sorter.before(event.time);
+    yield* blocksOf(sorter.before(event.time));
     for (const seen of event.seen) {
       if (seen.kind === "cut-off") sorter.findLost(seen)?.remarks.push({ text: lostText("cut") });
       if (!isFrameSeen(seen)) continue;
@@ -97,7 +139,27 @@ export function* captureOf(
       });
     }
   }
-  yield* sorter.before(NEVER);
+  yield* blocksOf(sorter.before(NEVER));
+  for (const frame of kept.rows()) yield blockOf(frame);
+}
+
+/** The latest so many of all that are pushed. */
+class Latest<T> {
+  readonly #most: number;
+  #rows: T[] = [];
+
+  constructor(most: number) {
+    this.#most = most;
+  }
+
+  push(row: T): void {
+    this.#rows.push(row);
+    if (this.#rows.length >= 2 * this.#most) this.#rows = this.rows();
+  }
+
+  rows(): T[] {
+    return this.#rows.slice(-this.#most);
+  }
 }
 
 class Remarks {
@@ -138,7 +200,6 @@ class Sorter {
   readonly #slackPs: Time;
   #waiting: Waiting[] = [];
   #order = 0;
-  #written = 0;
   #sortedAt: Time = 0;
 
   constructor(ports: Ports) {
@@ -163,18 +224,14 @@ class Sorter {
     );
   }
 
-  *before(now: Time): Generator<Uint8Array> {
+  *before(now: Time): Generator<Waiting> {
     // In batches: sorting at every event would dominate the run time.
     if (now !== NEVER && now - this.#sortedAt <= 2 * this.#slackPs) return;
     this.#sortedAt = now;
     const until = now - this.#slackPs;
     const ready = this.#waiting.filter(({ time }) => time < until);
     this.#waiting = this.#waiting.filter(({ time }) => time >= until);
-    for (const { mark, remarks, steps, ...frame } of ready.sort(compareFrames)) {
-      mark.number = ++this.#written;
-      const comment = [...remarks.map(remarkText), ...steps === "" ? [] : [steps]].join("; ");
-      yield packetBlock({ ...frame, comment });
-    }
+    yield* ready.sort(compareFrames);
   }
 }
 

@@ -40,7 +40,7 @@ const PACKAGES: Readonly<Record<string, readonly string[]>> = {
   "fabric/files/": ["node:crypto"],
   "fabric/rack/scenario/": ["zod", "js-yaml"],
   // Of zod only types: `console/ui/bundle_test.ts` holds the size of the page.
-  "console/ui/": ["preact", "@preact/signals", "yaml", "zod", "esbuild", "node:module"],
+  "console/ui/": ["preact", "@preact/signals", "uplot", "yaml", "zod", "esbuild", "node:module"],
   "nodes/": [],
   "nodes/native_records.ts": ["node:zlib"],
   "console/api/": ["zod"],

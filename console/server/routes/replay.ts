@@ -8,7 +8,8 @@ import type { Console } from "../context.ts";
 import { variantFolder } from "../../reports/run_summary.ts";
 import { answers, newRoutes, runNamed, runParams } from "./route.ts";
 
-function ask<Path extends string, Query extends z.ZodObject, Schema extends z.ZodType>(
+/** A question about a run that its replay answers. */
+export function ask<Path extends string, Query extends z.ZodObject, Schema extends z.ZodType>(
   path: Path,
   { query, schema, summary }: { query: Query; schema: Schema; summary: string },
 ) {
@@ -94,30 +95,33 @@ const compare = ask("compare", {
   summary: "What differs between two runs, and the first event at which they part",
 });
 
-interface Asking {
+export interface Asking {
   readonly req: {
     readonly raw: { readonly signal: AbortSignal };
     readonly valid: (where: "param") => { readonly run: string };
   };
 }
 
-export function replayRoutes(console: Console) {
-  const { replays } = console;
+/** A variant has one replay under all of its names. */
+async function targetOf(run: string, variant: string | undefined) {
+  const row = await runNamed(run);
+  return { run: row.id, variant: variantFolder(row, variant).slice(row.path.length + 1) };
+}
 
-  /** A variant has one replay under all of its names. */
-  async function targetOf(run: string, variant: string | undefined) {
-    const row = await runNamed(run);
-    return { run: row.id, variant: variantFolder(row, variant).slice(row.path.length + 1) };
-  }
-
-  async function asked<T>(
+/** Asks the replay of the run that a request names. */
+export function askerOf({ replays }: Console) {
+  return async function asked<T>(
     { req }: Asking,
     variant: string | undefined,
     question: (replay: Replay) => Promise<T>,
   ): Promise<T> {
     const target = await targetOf(req.valid("param").run, variant);
     return await replays.ask(target, question, { signal: req.raw.signal });
-  }
+  };
+}
+
+export function replayRoutes(console: Console) {
+  const { replays } = console, asked = askerOf(console);
 
   return newRoutes()
     .openapi(timeline, async (c) => {
@@ -212,6 +216,7 @@ export function replayRoutes(console: Console) {
     });
 }
 
-async function present(replay: Replay): Promise<number> {
+/** The instant to which a replay has come, of a rack that is up now. */
+export async function present(replay: Replay): Promise<number> {
   return (await replay.advance()).endPs;
 }

@@ -1,6 +1,7 @@
 /** The API's functions that the page calls. All reject with a `RequestError`. */
 import type { z } from "zod";
 import type { Time } from "../../../fabric/base/time.ts";
+import type { CableHistory } from "../../api/cables.ts";
 import type { Job, JobDetail, JobOrderInput } from "../../api/jobs.ts";
 import type {
   healed,
@@ -86,6 +87,21 @@ export const api = {
     post<z.infer<typeof linkDone>>(`/racks/${part(run)}/links`, order),
   heal: (run: string) => post<z.infer<typeof healed>>(`/racks/${part(run)}/heal`, {}),
   links: (run: string) => json<{ faults: LinkFault[] }>(`/racks/${part(run)}/links`),
+  cableHistory: (
+    run: string,
+    query: { readonly cable: string; readonly variant?: string | undefined },
+  ) => json<CableHistory>(withQuery(`/runs/${part(run)}/cable-history`, query)),
+  cableCapture: async (run: string, query: {
+    readonly cable: string;
+    readonly variant?: string | undefined;
+    readonly from?: Time;
+    readonly to?: Time;
+    readonly last?: number;
+  }): Promise<{ readonly file: Blob; readonly frames: number }> => {
+    const response = await request(withQuery(`/runs/${part(run)}/cable-capture`, query));
+    const frames = Number(response.headers.get("X-Frames"));
+    return { file: await response.blob(), frames };
+  },
   timeline: (run: string, variant?: string) =>
     json<Timeline>(withQuery(`/runs/${part(run)}/timeline`, { variant })),
   replayState: (run: string, variant?: string) =>

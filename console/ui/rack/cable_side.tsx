@@ -1,15 +1,44 @@
 import { useSignal, useSignalEffect } from "@preact/signals";
 import type { Topology } from "../../api/rack.ts";
 import { api, type LinkFault } from "../data/api.ts";
-import { flowKey, isUp, links } from "../data/rack.ts";
-import { inFlight, shownFaults, shownFlows } from "../data/shown.ts";
-import { bitRate, bytes, count, roughTime, sentence } from "../figures.ts";
-import { isPast, run } from "../state.ts";
+import { hasSeen, seenOf } from "../data/cable_history.ts";
+import { flowKey, isUp, links, variant } from "../data/rack.ts";
+import { stand, timeline } from "../data/timeline.ts";
+import { inFlight, queuedBytes, shownFaults, shownFlows } from "../data/shown.ts";
+import { bitRate, bytes, count, percent, roughTime, sentence } from "../figures.ts";
+import { useFetched } from "../frame/fetched.ts";
+import { instant, isPast, run } from "../state.ts";
+import { CableCapture } from "./cable_capture.tsx";
+import { CableChart } from "./cable_chart.tsx";
 import { CableActs } from "./cable_acts.tsx";
 
-function Way(
-  { index, from, to }: { readonly index: number; readonly from: string; readonly to: string },
-) {
+/** From the replay; while time moves, what this page has seen. */
+function History({ index, rack }: { readonly index: number; readonly rack: Topology }) {
+  const { name } = rack.cables[index]!, id = run.value, known = timeline.value;
+  const isReplayed = known !== undefined &&
+    (isPast.value || !isUp.value || stand.value !== undefined);
+  const replayed = useFetched(
+    isReplayed && id !== undefined ? `${id} ${variant.value} ${name}` : undefined,
+    () => api.cableHistory(id!, { cable: name, variant: variant.value }),
+    String(known?.events),
+  ).value;
+  const history = isReplayed ? replayed.value : hasSeen.value ? seenOf(rack, index) : undefined;
+  if (replayed.trouble !== undefined) return <p class="note quiet">{replayed.trouble}</p>;
+  if (history === undefined || history.at.length < 2) {
+    return <p class="quiet">Its use over time is shown as soon as something has passed.</p>;
+  }
+  return <CableChart history={history} instant={instant.value} />;
+}
+
+function Way({ index, rack, end }: {
+  readonly index: number;
+  readonly rack: Topology;
+  readonly end: "a" | "b";
+}) {
+  const cable = rack.cables[index]!, { bitsPerSecond } = cable;
+  const from = cable[end].node, to = cable[end === "a" ? "b" : "a"].node;
+  const isSwitch = rack.nodes.find(({ name }) => name === from)?.kind === "switch";
+  const queue = isSwitch ? cable[end] : undefined;
   const key = flowKey(index, from), flow = shownFlows.value.get(key);
   const frames = inFlight.value.get(key) ?? [];
   return (
@@ -19,10 +48,14 @@ function Way(
         ? <p class="quiet">Counted by replays only: select an instant in the time line.</p>
         : (
           <dl>
-            {isUp.value && !isPast.value && (
+            <dt>Rate</dt>
+            <dd>
+              {percent(flow.bitsPerSecond / bitsPerSecond)}, {bitRate(flow.bitsPerSecond)}
+            </dd>
+            {queue && (
               <>
-                <dt>Rate</dt>
-                <dd>{bitRate(flow.bitsPerSecond)}</dd>
+                <dt>Waits in {from}</dt>
+                <dd>{bytes(queuedBytes(queue))}</dd>
               </>
             )}
             <dt>Frames</dt>
@@ -61,7 +94,7 @@ function useFaults(name: string) {
 }
 
 export function CableSide({ index, rack }: { readonly index: number; readonly rack: Topology }) {
-  const { name, a, b, bitsPerSecond, latencyPs } = rack.cables[index]!;
+  const { name, bitsPerSecond, latencyPs } = rack.cables[index]!;
   const now = shownFaults.value.get(index) ?? [];
   const record = useFaults(name);
   return (
@@ -70,8 +103,10 @@ export function CableSide({ index, rack }: { readonly index: number; readonly ra
         {name}
         <small>cable · {bitRate(bitsPerSecond)} · {roughTime(latencyPs)}</small>
       </h2>
-      <Way index={index} from={a.node} to={b.node} />
-      <Way index={index} from={b.node} to={a.node} />
+      <History index={index} rack={rack} />
+      <Way index={index} rack={rack} end="a" />
+      <Way index={index} rack={rack} end="b" />
+      <CableCapture key={name} name={name} />
       <h3>Faults</h3>
       {record.length === 0 && now.length === 0 ? <p class="quiet">None.</p> : (
         <table class="wide">
