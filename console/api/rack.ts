@@ -95,6 +95,7 @@ export const why = z.object({
   })).describe("messages that were forged, damaged or beyond their sender's rights"),
   inexact: z.array(z.string()).describe("why the run cannot be replayed exactly; empty: it can"),
 }).meta({ id: "Why" });
+export type Why = z.infer<typeof why>;
 
 export const processState = z.object({
   name,

@@ -4,12 +4,15 @@ import { followHistory } from "./data/cable_history.ts";
 import { followInstant } from "./data/shown.ts";
 import { followStop } from "./data/stop.ts";
 import { followTimeline } from "./data/timeline.ts";
-import { signIn } from "./data/session.ts";
+import { followWidth, signIn } from "./data/session.ts";
 import { Frame } from "./frame/frame.tsx";
 import { restoreTheme } from "./frame/theme.ts";
+import { readEdits } from "./scenario/edits.ts";
 import { followAddress } from "./state.ts";
 
 restoreTheme();
+readEdits();
+followWidth();
 const isSignedIn = signIn();
 followAddress();
 render(<Frame />, document.body);

@@ -6,6 +6,7 @@ export const VIEW_NAMES = [
   "rack",
   "operation",
   "memory",
+  "inspect",
   "explore",
   "chaos",
   "runs",

@@ -1,5 +1,6 @@
 import { CHAOS } from "./explore/chaos_view.tsx";
 import { EXPLORE } from "./explore/explore_view.tsx";
+import { INSPECT } from "./inspect/inspect_view.tsx";
 import { MEMORY } from "./memory/memory_view.tsx";
 import { OPERATION } from "./operation/operation_view.tsx";
 import { RACK } from "./rack/rack_view.tsx";
@@ -12,6 +13,7 @@ const BY_NAME: Readonly<Record<ViewName, View>> = {
   rack: RACK,
   operation: OPERATION,
   memory: MEMORY,
+  inspect: INSPECT,
   explore: EXPLORE,
   chaos: CHAOS,
   runs: RUNS,

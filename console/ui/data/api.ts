@@ -14,7 +14,7 @@ import type {
   timeDone,
   TimeOrder,
 } from "../../api/orders.ts";
-import type { linkFault, Topology } from "../../api/rack.ts";
+import type { Device, linkFault, Topology, Why } from "../../api/rack.ts";
 import type { projectFiles } from "../../api/projects.ts";
 import type { Report } from "../../api/report.ts";
 import type {
@@ -85,6 +85,8 @@ export const api = {
     post<z.infer<typeof timeDone>>(`/racks/${part(run)}/time`, order),
   link: (run: string, order: LinkOrderInput) =>
     post<z.infer<typeof linkDone>>(`/racks/${part(run)}/links`, order),
+  why: (run: string) => json<Why>(`/racks/${part(run)}/why`),
+  device: (run: string, node: string) => json<Device>(`/racks/${part(run)}/devices/${part(node)}`),
   heal: (run: string) => post<z.infer<typeof healed>>(`/racks/${part(run)}/heal`, {}),
   links: (run: string) => json<{ faults: LinkFault[] }>(`/racks/${part(run)}/links`),
   cableHistory: (

@@ -24,7 +24,30 @@ export const session = computed(() =>
   signedIn.value.state === "in" ? signedIn.value.session : undefined
 );
 
-export const isOperator = computed(() => session.value?.role === "operator");
+/** A window of a tablet: it reads. */
+export const isNarrow = signal(false);
+
+const NARROW = "(max-width: 1023px)";
+
+export function followWidth(): void {
+  const query = matchMedia(NARROW), read = () => isNarrow.value = query.matches;
+  query.addEventListener("change", read);
+  read();
+}
+
+/** May act here. */
+export const isOperator = computed(() => session.value?.role === "operator" && !isNarrow.value);
+
+/** Why nothing can be changed here; undefined: it can. */
+export const readsOnly = computed(() => {
+  if (session.value === undefined) return undefined;
+  if (session.value.role !== "operator") {
+    return { what: "viewer", why: "This key may look, and change nothing: an operator's may" };
+  }
+  return isNarrow.value
+    ? { what: "reading", why: "A window of less than 1024 px shows everything and changes nothing" }
+    : undefined;
+});
 
 /** Its message is the server's, or says that the server did not answer. */
 class RequestError extends Error {

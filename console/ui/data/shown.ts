@@ -119,7 +119,19 @@ export const shownWork = computed<Work | undefined>(() => {
 });
 
 export function queuesOf(host: string): readonly QueueState[] {
-  return past.value?.devices.find(({ node }) => node === host)?.queues ?? [];
+  const found = past.value ?? standing.value;
+  return found?.devices.find(({ node }) => node === host)?.queues ?? [];
+}
+
+/** What the replay knows of a device where time stands, beside its counters. */
+export function shownInspection(node: string) {
+  const found = standing.value, device = found?.devices.find((each) => each.node === node);
+  if (found === undefined || device === undefined) return undefined;
+  const programs = found.programs?.filter(({ host }) => host === node);
+  return {
+    ...{ queues: device.queues, rnic: device.rnic },
+    ...(programs !== undefined && { programs }),
+  };
 }
 
 const NO_FAULTS: ReturnType<typeof faultsAt> = new Map();

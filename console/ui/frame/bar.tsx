@@ -17,7 +17,7 @@ import {
 import { replayedAt } from "../data/shown.ts";
 import { goToStop, type Stop, stop } from "../data/stop.ts";
 import { beyondText, replayText, timeline, timelineTrouble } from "../data/timeline.ts";
-import { isOperator } from "../data/session.ts";
+import { isOperator, readsOnly } from "../data/session.ts";
 import { cut, roughTime, sentence, time, wordsOfVariant } from "../figures.ts";
 import { go, instant, lookAt, run, select } from "../state.ts";
 import { openHelp } from "./help.tsx";
@@ -221,6 +221,9 @@ export function Bar() {
       </div>
       {run.value !== undefined && <TimeControls />}
       <div class="row">
+        {readsOnly.value !== undefined && (
+          <span class="badge" role="note" title={readsOnly.value.why}>{readsOnly.value.what}</span>
+        )}
         {isOperator.value && run.value !== undefined && (
           <button
             type="button"

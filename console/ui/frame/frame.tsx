@@ -153,9 +153,6 @@ export function Frame() {
   const { Page } = viewOf(view.value);
   return (
     <>
-      <p class="too-narrow">
-        The console needs a window of 1024 px or more: this one has {innerWidth} px.
-      </p>
       <div
         class={`frame ${isStale.value ? "is-stale" : ""} ${
           run.value === undefined || isOfAnother() ? "is-empty" : ""

@@ -17,6 +17,22 @@ export function toggleTheme(): void {
   localStorage.setItem(KEY, next);
 }
 
+/** What the style sheet's colours are now, for a canvas, which knows none of its names. */
+export function coloursNow(): (name: string) => string {
+  const known = new Map<string, string>();
+  return (name) => {
+    const found = known.get(name);
+    if (found !== undefined) return found;
+    const probe = document.createElement("i");
+    document.body.append(probe);
+    probe.style.color = `var(--${name})`;
+    const { color } = getComputedStyle(probe);
+    probe.remove();
+    known.set(name, color);
+    return color;
+  };
+}
+
 /** Changes when the page goes from dark to light. */
 export function useTheme(): number {
   const [count, setCount] = useState(0);

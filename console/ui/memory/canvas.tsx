@@ -11,7 +11,7 @@ import {
   type Palette,
   stateOf,
 } from "./memory_map.ts";
-import { useTheme } from "../frame/theme.ts";
+import { coloursNow, useTheme } from "../frame/theme.ts";
 
 const GUTTER_PX = 84;
 const LETTER_PX = 16;
@@ -117,7 +117,7 @@ function draw(element: HTMLCanvasElement, drawing: Drawing): void {
   element.width = width;
   element.height = height;
   const context = element.getContext("2d")!;
-  const { palette, ink, quiet, ground, select } = coloursOf(element);
+  const { palette, ink, quiet, ground, select } = coloursOf();
   const image = new ImageData(columns * cellPx, height);
   const pixels = new Uint32Array(image.data.buffer);
   paint(map, grid, { pixels, widthPx: columns * cellPx, fromRow, toRow, palette });
@@ -160,13 +160,8 @@ function draw(element: HTMLCanvasElement, drawing: Drawing): void {
   context.strokeRect(at.x - 1, at.y - 1, cellPx, cellPx);
 }
 
-function coloursOf(element: HTMLElement) {
-  const probe = document.createElement("i");
-  element.parentElement!.append(probe);
-  const textOf = (name: string) => {
-    probe.style.color = `var(--${name})`;
-    return getComputedStyle(probe).color;
-  };
+function coloursOf() {
+  const textOf = coloursNow();
   const palette: Palette = {
     durable: numberOf(textOf("durable")),
     volatile: numberOf(textOf("volatile")),
@@ -182,7 +177,6 @@ function coloursOf(element: HTMLElement) {
     string,
     string,
   ];
-  probe.remove();
   return { palette, ink, quiet, ground, select };
 }
 

@@ -59,17 +59,15 @@ export function progressText(program: string, { done, of }: Progress): string {
 
 type Shape = Pick<Topology, "nodes">;
 
-/** Of hosts' first cards and of further ones. */
-function hostsByAddress({ nodes }: Shape): ReadonlyMap<number, string> {
+/** As queue pairs write the addresses of their peers' cards. */
+export function hostsByAddress({ nodes }: Shape): ReadonlyMap<string, string> {
   return new Map(
-    nodes.flatMap(({ kind, host, config }) =>
-      kind === "rnic" && host !== null ? [[Number(config["address"]), host] as const] : []
-    ),
+    nodes.flatMap(({ kind, host, config }) => {
+      const address = Number(config["address"]);
+      const text = [24, 16, 8, 0].map((shift) => (address >>> shift) & 255).join(".");
+      return kind === "rnic" && host !== null ? [[text, host] as const] : [];
+    }),
   );
-}
-
-function parseAddress(text: string): number {
-  return text.split(".").reduce((sum, part) => 256 * sum + Number(part), 0);
 }
 
 /** By host. */
@@ -81,7 +79,7 @@ export function activities(rack: Shape, work: Work): ReadonlyMap<string, Activit
       const owedBy = new Map<string, number>();
       for (const card of cards) {
         for (const { peer, unanswered, persistWaiting } of work.queuePairs.get(card.name) ?? []) {
-          const far = peer && hosts.get(parseAddress(peer.address));
+          const far = peer && hosts.get(peer.address);
           const owed = unanswered + persistWaiting;
           if (far === undefined || owed === 0) continue;
           owedBy.set(far, (owedBy.get(far) ?? 0) + owed);

@@ -1,6 +1,8 @@
 import type { ComponentChildren } from "preact";
 import { parseTime } from "../../../fabric/base/time.ts";
 import {
+  FAULT_TERMS,
+  type FaultTerm,
   type Impairment,
   IMPAIRMENT_ROWS,
   IMPAIRMENTS,
@@ -28,12 +30,48 @@ const TITLES: Readonly<Record<Impairment, string>> = {
   delay: "Delay frames",
 };
 
+const TERMS = Object.keys(FAULT_TERMS) as FaultTerm[];
+/** Of a number of frames, and packets: `until` is what `for` says. */
+const OF_ALL: readonly FaultTerm[] = ["only", "count", "nth"];
+
+/** What may be said of it beside its value, as a scenario's `faults:` has it: a delay has jitter. */
+function termsOf(action: Impairment): readonly FaultTerm[] {
+  return [
+    ...TERMS.filter((term) => Object(FAULT_TERMS[term]).of === action),
+    ...OF_ALL,
+  ];
+}
+
+const LIKE: Readonly<Record<string, string>> = {
+  time: "1us",
+  n: "5",
+  share: "10%",
+  packets: "RC ACKNOWLEDGE",
+  crc: "icrc",
+};
+
+function Term({ term }: { readonly term: FaultTerm }) {
+  const { value, what } = FAULT_TERMS[term];
+  return (
+    <label title={what}>
+      {term}: {what.replace(/[:,].*/, "")}
+      <input
+        name={term}
+        {...value === "n" && { type: "number", min: 1 }}
+        placeholder={LIKE[value] ?? ""}
+        size={14}
+      />
+    </label>
+  );
+}
+
 function openFault(
   id: string,
   { target, action }: { readonly target: string; readonly action: Impairment },
 ): void {
   const title = TITLES[action], { what, like } = IMPAIRMENT_ROWS[action];
   const [near, far] = target.split("/");
+  const terms = termsOf(action);
   open(() => (
     <form
       onSubmit={(event) => {
@@ -46,12 +84,19 @@ function openFault(
             `Found ${span}: expected a time as 2ms, or nothing`,
           );
         }
+        const more = Object.fromEntries(
+          terms.map((term) => [term, text(term)] as const).filter(([, given]) => given !== "")
+            .map((
+              [term, given],
+            ) => [term, FAULT_TERMS[term].value === "n" ? Number(given) : given]),
+        );
         close();
         give(id, {
           target: text("target"),
           action,
           value: text("value"),
           ...(forPs !== undefined && { forPs }),
+          ...more,
         });
       }}
     >
@@ -77,6 +122,9 @@ function openFault(
           for so long, or until it is healed
           <input name="for" placeholder="2ms" size={10} />
         </label>
+      </div>
+      <div class="row end">
+        {terms.map((term) => <Term key={term} term={term} />)}
       </div>
       <div class="row">
         <button type="submit" class="danger">{title}</button>

@@ -4,7 +4,7 @@ import uPlot from "uplot";
 import type { CableHistory } from "../../api/cables.ts";
 import { PS_PER_S, type Time } from "../../../fabric/base/time.ts";
 import { bytes, percent, roughTime } from "../figures.ts";
-import { useTheme } from "../frame/theme.ts";
+import { coloursNow, useTheme } from "../frame/theme.ts";
 import { lookAt } from "../state.ts";
 
 const HIGH_PX = 150;
@@ -80,8 +80,7 @@ function optionsOf(
   { directions }: CableHistory,
   { width, instant }: { readonly width: number; readonly instant: () => Time | undefined },
 ): uPlot.Options {
-  const style = getComputedStyle(document.documentElement);
-  const colour = (name: string) => style.getPropertyValue(`--${name}`);
+  const colour = coloursNow();
   const font = "11px sans-serif";
   const axis = { font, stroke: colour("quiet"), ticks: { stroke: colour("line"), size: 4 } };
   const shares = directions.map(({ from }, i): uPlot.Series => ({
@@ -89,6 +88,8 @@ function optionsOf(
     scale: "share",
     stroke: colour(i === 0 ? "flight" : "durable"),
     width: 1.5,
+    // Of the time since the point before.
+    paths: uPlot.paths.stepped!({ align: -1 }),
     points: { show: false },
     value: (_, value) => value === null ? "–" : percent(value),
   }));
@@ -100,6 +101,7 @@ function optionsOf(
     stroke: colour("volatile"),
     dash: [4, 3],
     width: 1.5,
+    paths: uPlot.paths.stepped!({ align: 1 }),
     points: { show: false },
     value: (_, value) => value === null ? "–" : bytes(value),
   }));
@@ -135,7 +137,8 @@ function optionsOf(
         ...axis,
         scale: "queue",
         side: 1 as const,
-        size: 56,
+        size: 60,
+        splits: (_: uPlot, __: number, ___: number, most: number) => [0, most],
         grid: { show: false },
         values: (_: uPlot, all: number[]) => all.map(bytes),
       }]),

@@ -15,7 +15,7 @@ import {
 } from "../data/shown.ts";
 import { count, counter, plural, wordsOfCounter } from "../figures.ts";
 import { bringUpHere } from "../frame/resume.ts";
-import { instant, isPast, lookAt, run, select } from "../state.ts";
+import { hrefOf, instant, isPast, lookAt, run, select } from "../state.ts";
 import { gaugesOf, hostText, kindText } from "./device_text.ts";
 import { LossNote } from "./loss.tsx";
 import { Objects } from "./objects.tsx";
@@ -50,7 +50,7 @@ function Queues({ host }: { readonly host: string }) {
       <p class="quiet">
         {replayedAt.value !== undefined
           ? "None yet."
-          : "Shown at an instant of the time line: the replay knows them."}
+          : "Shown where time stands: the replay knows them."}
       </p>
     );
   }
@@ -177,6 +177,7 @@ export function DeviceSide({ node, rack }: { readonly node: Node; readonly rack:
         )}
         <div class="acts">
           <PowerActs node={node} />
+          <a class="button" href={hrefOf({ view: "inspect", more: {} })}>Inspect it</a>
           {kind === "rnic" && node.host !== null && (
             <button
               type="button"

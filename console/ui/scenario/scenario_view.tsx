@@ -9,15 +9,18 @@ import { isOperator } from "../data/session.ts";
 import { cut, plural } from "../figures.ts";
 import { Loading } from "../frame/empty.tsx";
 import { useFetched } from "../frame/fetched.ts";
+import { Choice, SearchField } from "../frame/filters.tsx";
 import { refuse, say } from "../frame/notice.tsx";
 import { saveAs } from "../frame/save.ts";
 import { PACES } from "../frame/time.ts";
-import { go, hrefOf, place, run } from "../state.ts";
+import { changeMore, go, hrefOf, place, run } from "../state.ts";
 import type { View } from "../view.ts";
 import { Files, filesVersion, project } from "./files.tsx";
 import { Jobs } from "./jobs.tsx";
+import { changeEdit, edits, keepEdits } from "./edits.ts";
 import { changedLines } from "./lines.ts";
 import { OF_RUN, SaveAsScenario } from "./save_run.tsx";
+import { bySubject, withText } from "./subjects.ts";
 import { shapeOf, Sketch } from "./sketch.tsx";
 import { LINE_PX, Text } from "./text.tsx";
 
@@ -25,6 +28,10 @@ function Gallery() {
   const { value, trouble } = useFetched("all", api.scenarios).value;
   if (trouble !== undefined) return <p class="note refused">{trouble}</p>;
   if (value === undefined) return <Loading what="the scenarios" />;
+  const { text, sort } = place.value.more, found = withText(value.scenarios, text ?? "");
+  const groups = sort === undefined
+    ? bySubject(found)
+    : [{ title: "By name", about: "", scenarios: found }];
   return (
     <div class="scroll page" tabIndex={0} role="region" aria-label="Scenarios">
       <div class="row apart">
@@ -36,9 +43,31 @@ function Gallery() {
       </div>
       <Jobs />
       <OfThisRun />
-      <ul class="gallery">
-        {value.scenarios.map((each) => <Card key={each.name} shipped={each} />)}
-      </ul>
+      <div class="row end" role="search" aria-label="Scenarios">
+        <SearchField label="Text" value={text} onChange={(text) => changeMore({ text })} />
+        <Choice
+          label="Order"
+          value={sort}
+          all={["name"]}
+          words={{ name: "by name" }}
+          none="by subject"
+          onChoose={(sort) => changeMore({ sort })}
+        />
+      </div>
+      {found.length === 0 && <p class="quiet">No scenario has {text}.</p>}
+      {groups.map(({ title, about, scenarios }) => (
+        <section key={title} aria-label={title}>
+          {sort === undefined && (
+            <h2>
+              {title}
+              <small>{about}</small>
+            </h2>
+          )}
+          <ul class="gallery">
+            {scenarios.map((each) => <Card key={each.name} shipped={each} />)}
+          </ul>
+        </section>
+      ))}
     </div>
   );
 }
@@ -172,12 +201,13 @@ const BEGINS = new Map<string, { readonly paused?: boolean; readonly psPerSecond
 ]);
 const begins = signal([...BEGINS.keys()][0]!);
 
-const edits = signal<ReadonlyMap<string, string>>(new Map());
-
 function edit(name: string, text: string | undefined): void {
-  const others = [...edits.value].filter(([each]) => each !== name);
-  edits.value = new Map(text === undefined ? others : [...others, [name, text]]);
+  changeEdit(name, text);
+  isKeptInBrowser.value = keepEdits();
 }
+
+/** A text that is too large for the browser's storage is lost with the page, which says so. */
+const isKeptInBrowser = signal(true);
 
 function Editor({ name }: { readonly name: string }) {
   const { value: file, trouble } = useFetched(name, () => sourceOf(name)).value;
@@ -231,7 +261,13 @@ function Editor({ name }: { readonly name: string }) {
         <h1>
           {cut(file.title, 40)}
           <small>
-            {changes.size === 0 ? file.about : `${plural(changes.size, "line")} changed`}
+            {changes.size === 0
+              ? file.about
+              : `${plural(changes.size, "line")} changed, ${
+                isKeptInBrowser.value
+                  ? "kept in this browser until they are undone"
+                  : "too long to be kept in this browser: save it"
+              }`}
             {" · "}
             <a href={hrefOf({ more: {} })}>all scenarios</a>
           </small>
