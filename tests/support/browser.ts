@@ -39,6 +39,7 @@ interface Printed {
 export const SIZES = [
   { width: 1440, height: 900 },
   { width: 1024, height: 768 },
+  { width: 768, height: 1024 },
 ] as const;
 
 /** Where pictures of the views go; without it none are made. */
@@ -145,7 +146,7 @@ export class BrowserRig {
     assert.deepEqual(found, [], what);
   }
 
-  /** Pictures of the page as it is now, in both sizes and both themes, where they are wanted. */
+  /** Pictures of the page as it is now, in all sizes and both themes, where they are wanted. */
   async pictures(name: string): Promise<void> {
     if (PICTURES === undefined) return;
     await Deno.mkdir(PICTURES, { recursive: true });

@@ -25,7 +25,7 @@ export const session = computed(() =>
 );
 
 /** A window of a tablet: it reads. */
-export const isNarrow = signal(false);
+const isNarrow = signal(false);
 
 const NARROW = "(max-width: 1023px)";
 

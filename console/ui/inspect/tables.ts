@@ -59,7 +59,7 @@ export function tablesOf({ kind }: Pick<Node, "kind">): readonly TableName[] {
 const RIGHTS = Object.entries(ACCESS).map(([name, bit]) => [wordsOfCounter(name), bit] as const);
 
 /** `local write, remote read`; each bit of it has a name, or its value. */
-export function rightsText(access: number): string {
+function rightsText(access: number): string {
   const named = RIGHTS.filter(([, bit]) => (access & bit) !== 0);
   const left = named.reduce((rest, [, bit]) => rest & ~bit, access) >>> 0;
   const words = [...named.map(([name]) => name), ...left === 0 ? [] : [`0x${left.toString(16)}`]];

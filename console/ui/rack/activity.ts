@@ -52,7 +52,7 @@ type Progress = NonNullable<ProgramState["progress"]>;
 /** Its progress is of operations, which a program's name says: `put` writes. */
 const OPERATIONS: Readonly<Record<string, string>> = { put: "writes", log: "records" };
 
-export function progressText(program: string, { done, of }: Progress): string {
+function progressText(program: string, { done, of }: Progress): string {
   if (of === 1) return percent(done);
   return `${count(done)} of ${count(of)} ${OPERATIONS[program] ?? "operations"}`;
 }
@@ -76,17 +76,20 @@ export function activities(rack: Shape, work: Work): ReadonlyMap<string, Activit
   return new Map(
     rack.nodes.filter(({ kind }) => kind === "host").map(({ name }) => {
       const cards = rack.nodes.filter(({ host }) => host === name);
-      const owedBy = new Map<string, number>();
+      const owedBy = new Map<string, number>(), peers = new Set<string>();
       for (const card of cards) {
         for (const { peer, unanswered, persistWaiting } of work.queuePairs.get(card.name) ?? []) {
           const far = peer && hosts.get(peer.address);
           const owed = unanswered + persistWaiting;
+          if (far !== undefined) peers.add(far);
           if (far === undefined || owed === 0) continue;
           owedBy.set(far, (owedBy.get(far) ?? 0) + owed);
         }
       }
       const own = work.programs.filter(({ host }) => host === name);
-      const lines = own.filter(({ serves }) => !serves).map((each) => lineOf(each, owedBy));
+      const lines = own.filter(({ serves }) => !serves).map((each) =>
+        lineOf(each, owedBy.size > 0 ? [...owedBy.keys()] : [...peers])
+      );
       return [name, { lines, owedBy, serving: own.length - lines.length }] as const;
     }),
   );
@@ -94,12 +97,12 @@ export function activities(rack: Shape, work: Work): ReadonlyMap<string, Activit
 
 function lineOf(
   { program, progress, waitsFor }: ProgramState,
-  owedBy: ReadonlyMap<string, number>,
+  partners: readonly string[],
 ): string {
   const [name = program] = program.split("/").at(-1)!.split("#");
   // The call's name is for its author, and in the side.
   const [what] = waitsFor.replace(/ \(\w+\)(?=$|;)/, "").split("; ");
-  const [far] = owedBy.size === 1 && /completion/.test(what!) ? [...owedBy.keys()] : [];
+  const [far] = partners.length === 1 && /completion/.test(what!) ? partners : [];
   const waits = what === "nothing"
     ? "computes"
     : `waits for ${what}${far === undefined ? "" : ` of ${far}`}`;

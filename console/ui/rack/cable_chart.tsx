@@ -10,7 +10,7 @@ import { lookAt } from "../state.ts";
 const HIGH_PX = 150;
 
 /** Shares of the cable's rate from 0 to 1, of the time since the point before. */
-export function sharesOf({ at, bitsPerSecond }: CableHistory, sent: readonly (number | null)[]) {
+function sharesOf({ at, bitsPerSecond }: CableHistory, sent: readonly (number | null)[]) {
   return at.map((instant, i) => {
     const moved = sent[i], span = instant - (at[i - 1] ?? 0);
     return moved === null || moved === undefined || span <= 0

@@ -140,8 +140,10 @@ export function CableSide({ index, rack }: { readonly index: number; readonly ra
           </tbody>
         </table>
       )}
-      <h3>Do</h3>
-      <CableActs target={name} isFaulty={now.length > 0} />
+      <section class="do">
+        <h3>Do</h3>
+        <CableActs target={name} isFaulty={now.length > 0} />
+      </section>
     </>
   );
 }

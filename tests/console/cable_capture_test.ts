@@ -4,10 +4,10 @@ import { it } from "@std/testing/bdd";
 import { makePlan } from "../../fabric/rack/assembly/topology.ts";
 import { parseScenario } from "../../fabric/rack/scenario/parse_scenario.ts";
 import { variants } from "../../fabric/rack/scenario/variants.ts";
-import { readCapture } from "../../tests/support/pcapng_reader.ts";
-import { ReplayEngine } from "./engine.ts";
-import type { ReplayJob } from "./job.ts";
-import type { Loaded } from "./recording.ts";
+import { readCapture } from "../support/pcapng_reader.ts";
+import { ReplayEngine } from "../../console/replay/engine.ts";
+import type { ReplayJob } from "../../console/replay/job.ts";
+import type { Loaded } from "../../console/replay/recording.ts";
 
 const SCENARIO = "name: pair\nhosts: { a: {}, b: {} }\n" +
   "programs:\n  - { on: a, run: put, to: b, method: write-flush, bytes: 64KiB, depth: 4 }\n" +
@@ -35,8 +35,10 @@ it("cableCapture has each frame of the cable at either end, with its steps, and 
   const { cables } = await engine.snapshot(to, { exact: false });
   for (const [from, port] of [["a-rnic", "a-rnic:1"], ["tor", "tor:0"]]) {
     const sent = frames.filter((frame) => frame.port === port && frame.direction === "out");
-    const known = cables.find((each) => each.kind === "network" && each.from === from &&
-      (each.to === "tor" || each.to === "a-rnic"))!;
+    const known = cables.find((each) =>
+      each.kind === "network" && each.from === from &&
+      (each.to === "tor" || each.to === "a-rnic")
+    )!;
     assert.equal(sent.length, known.sent);
     assert.equal(sent.reduce((sum, { bytes }) => sum + bytes.length, 0), known.sentBytes);
   }
@@ -77,11 +79,16 @@ it("cableHistory adds up to what the cable has carried", async () => {
   assert.deepEqual(at, at.toSorted((x, y) => x - y));
   const { cables } = await engine.snapshot(to, { exact: false });
   for (const { from, sentBytes, queuedBytes } of directions) {
-    const known = cables.find((each) => each.kind === "network" && each.from === from &&
-      (each.to === "tor" || each.to === "a-rnic"))!;
+    const known = cables.find((each) =>
+      each.kind === "network" && each.from === from &&
+      (each.to === "tor" || each.to === "a-rnic")
+    )!;
     const sum = sentBytes.reduce<number>((sum, bytes) => sum + (bytes ?? 0), 0);
     // The last frames come behind the last sample.
-    assert.ok(sum > 0.9 * known.sentBytes && sum <= known.sentBytes, `${sum} of ${known.sentBytes}`);
+    assert.ok(
+      sum > 0.9 * known.sentBytes && sum <= known.sentBytes,
+      `${sum} of ${known.sentBytes}`,
+    );
     assert.equal(queuedBytes === undefined, from === "a-rnic");
   }
 });
