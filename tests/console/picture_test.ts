@@ -215,7 +215,7 @@ describe("The picture of a rack", () => {
   it("tells a viewer that it is one, and what it may see", async () => {
     const page = await rig.stranger(rig.printed.viewerUrl);
     await page.locator(".badge", { hasText: "viewer" }).waitFor();
-    await page.getByRole("combobox", { name: "Rack or run" }).selectOption("");
+    await page.getByRole("link", { name: "rackmesh" }).click();
     await page.getByRole("heading", { name: "What one can see here" }).waitFor();
     // A card leads to what it would bring up.
     await page.getByRole("link", { name: /^What a power cut loses/ }).click();

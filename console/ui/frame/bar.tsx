@@ -19,13 +19,16 @@ import { goToStop, type Stop, stop } from "../data/stop.ts";
 import { beyondText, replayText, timeline, timelineTrouble } from "../data/timeline.ts";
 import { isOperator, readsOnly } from "../data/session.ts";
 import { cut, roughTime, sentence, time, wordsOfVariant } from "../figures.ts";
-import { go, instant, lookAt, run, select } from "../state.ts";
+import { go, hrefOf, instant, lookAt, run, select } from "../state.ts";
 import { openHelp } from "./help.tsx";
 import { openUntil } from "./until.tsx";
 import { order } from "./notice.tsx";
 import { openSearch } from "./search.tsx";
 import { canDrive, drive, isHeld, PACES, runOrPause, stepEvent, stepSpan } from "./time.ts";
 import { toggleTheme } from "./theme.ts";
+
+/** The first screen: no rack is chosen. */
+const START = { view: "rack", run: undefined } as const;
 
 function Which() {
   const all = runs.value?.runs ?? [];
@@ -34,13 +37,15 @@ function Which() {
   );
   return (
     <div class="which">
-      <b class="brand">rackmesh</b>
+      <a class="brand" href={hrefOf({ ...START, more: {} })} title="What one can see here">
+        rackmesh
+      </a>
       <select
         aria-label="Rack or run"
         value={run.value ?? ""}
-        onChange={({ currentTarget }) => go({ run: currentTarget.value || undefined })}
+        onChange={({ currentTarget: { value } }) => go(value === "" ? START : { run: value })}
       >
-        {run.value === undefined && <option value="">no rack</option>}
+        <option value="">{run.value === undefined ? "no rack" : "the first screen"}</option>
         {run.value !== undefined && !shown.some(({ id }) => id === run.value) && (
           <option value={run.value}>{cut(run.value, 32)}</option>
         )}
