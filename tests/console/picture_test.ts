@@ -53,8 +53,7 @@ describe("The picture of a rack", () => {
     await page.locator('[data-waits="a b"] text').getByText(/^a waits for b: \d+ requests/)
       .waitFor();
     await page.locator('[data-cable="a-rnic/tor"].is-moving').waitFor();
-    // Of the legend there is one, too.
-    const frames = page.locator(".drawing .in-flight");
+    const frames = page.locator(".in-flight");
     for (let steps = 0; await frames.count() === 0; steps++) {
       assert.ok(steps < 30, "a frame is under way at one of the next instants");
       const before = await page.getByTestId("now").innerText();

@@ -605,9 +605,9 @@ function Legend() {
       aria-label="Legend"
       title="A cable is the wider, the more of its rate is used"
     >
-      <Key class="cable" d="M1 6h24" text="idle" />
-      <Key class="cable is-moving" d="M1 6h24" text="in use" />
-      <Key class="cable is-busy" d="M1 6h24" text={`over ${percent(BUSY_SHARE)}`} />
+      <Key class="of-cable" d="M1 6h24" text="idle" />
+      <Key class="of-cable is-moving" d="M1 6h24" text="in use" />
+      <Key class="of-cable is-busy" d="M1 6h24" text={`over ${percent(BUSY_SHARE)}`} />
       <li>
         <svg viewBox="0 0 26 12" aria-hidden="true">
           <rect class="queued" x="10" width="6" height="12" />
@@ -616,7 +616,7 @@ function Legend() {
       </li>
       <li>
         <svg viewBox="0 0 26 12" aria-hidden="true">
-          <g class="in-flight">
+          <g class="of-frame">
             <path d="M2 6h20" />
             <circle cx="20" cy="6" r="4" />
           </g>
@@ -624,7 +624,7 @@ function Legend() {
         frame
       </li>
       <Key class="waits" d="M2 3C6 12 20 12 24 3" text="waits for" />
-      <Key class="cable is-faulty is-cut" d="M1 6h24" text="fault" />
+      <Key class="of-cable is-faulty is-cut" d="M1 6h24" text="fault" />
     </ul>
   );
 }
