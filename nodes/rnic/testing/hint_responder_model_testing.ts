@@ -18,7 +18,7 @@ import {
   type HintReason,
 } from "../../../fabric/wire/roce/hint_eth.ts";
 import { holdsLine, isComing } from "../paging/translation_cache.ts";
-import { LEAD_BOUNDS_PS, type LeadOutcome } from "../hints/state/leads.ts";
+import type { LeadOutcome } from "../hints/state/leads.ts";
 import { missingContext } from "../queues/context.ts";
 import { rights } from "../state/life_cycle.ts";
 import type { Region } from "../state/memory.ts";
@@ -28,6 +28,10 @@ import type { HintCard, SentHint } from "./hint_card_testing.ts";
 import { WorkModel } from "./hint_work_model_testing.ts";
 
 const { prefetch: P, warmUp: W, atomic: A, receive: R } = HINT_KINDS;
+/** Ends of the classes of lead times: 1, 2, 5 us and so on up to 10 ms. */
+const LEAD_BOUNDS_PS = [6, 7, 8, 9, 10].flatMap((power) =>
+  [1, 2, 5].map((first) => first * 10 ** power)
+).slice(0, 13);
 const GUESSES_MAX = 8, ROW = 8, WORDS = 64, RECEIVES = 64, ANSWERS = 64, OPERANDS = 64;
 
 type FetchKind = "page" | "line" | "context" | "word";
