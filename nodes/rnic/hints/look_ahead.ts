@@ -115,10 +115,9 @@ export function rideAlong(
 ): FrameHint | undefined {
   const { qp, row, payloadBytes } = packet;
   if (RIDES[qp.hintEncoding ?? hints.plan.encoding]?.has(row.operation) !== true) return undefined;
-  const end = hints.ends.get(qp);
-  if (end === undefined || end.life !== qp.life || row.vendor) return undefined;
-  const route = routeOf(hints, qp);
+  const route = row.vendor ? undefined : routeOf(hints, qp);
   if (route?.by !== qp) return undefined;
+  const { end } = route;
   const form = route.encoding === "header" ? "header" : "payload";
   const trailer = form === "header" ? 0 : HINT_TRAILER_BYTES;
   let room = qp.attributes.pathMtu - payloadBytes - HINT_ETH_BYTES - trailer;

@@ -71,7 +71,7 @@ const WORLDS: readonly World[] = [
 
 const OPCODES = [
   ...["write", "write", "read", "send", "send", "fetch-add", "compare-swap"],
-  ...["atomic-write", "nop", "write-verify", "flush"],
+  ...["atomic-write", "nop", "write-verify", "flush", "write-persistence"],
 ] as SendWqe["opcode"][];
 
 const wqe = fc.record({
@@ -91,6 +91,11 @@ const ACTS = {
   post: fc.record({
     kind: fc.constant("post" as const),
     ...{ qp, wqes: fc.array(wqe, { minLength: 1, maxLength: 10 }), repeats: fc.nat(8) },
+    more: fc.boolean(),
+  }),
+  few: fc.record({
+    kind: fc.constant("post" as const),
+    ...{ qp, wqes: fc.array(wqe, { minLength: 1, maxLength: 2 }), repeats: fc.nat(1) },
     more: fc.boolean(),
   }),
   turns: fc.record({ kind: fc.constant("turns" as const), count: fc.nat(6) }),
@@ -123,11 +128,16 @@ const ACTS = {
     kind: fc.constant("life" as const),
     ...{ qp, how: fc.constantFrom("reset", "reset", "error", "drain") },
   }),
+  needless: fc.record({
+    kind: fc.constant("needless" as const),
+    ...{ qp, keys: fc.array(fc.nat(2), { maxLength: 3 }), isQueuePair: fc.boolean() },
+    isOther: fc.nat(7),
+  }),
   own: fc.record({ kind: fc.constant("own" as const), qp: fc.nat(7), bytes: fc.nat(40) }),
   core: fc.record({ kind: fc.constant("core" as const), nth: fc.nat(2) }),
 };
 type Act = (typeof ACTS)[keyof typeof ACTS] extends fc.Arbitrary<infer T> ? T : never;
-type Kind = Act["kind"];
+type Kind = keyof typeof ACTS;
 
 const THEMES: readonly (readonly Kind[])[] = [
   [
@@ -136,7 +146,20 @@ const THEMES: readonly (readonly Kind[])[] = [
   ],
   ["post", "turns", "turns", "answer", "answer", "answer", "complete", "time", "core"],
   ["post", "turns", "turns", "turns", "time", "time", "core", "complete"],
-  ["post", "turns", "turns", "answer", "answer", "again", "wanted", "complete", "time"],
+  [
+    ...[
+      "needless",
+      "needless",
+      "few",
+      "few",
+      "few",
+      "turns",
+      "turns",
+      "answer",
+      "answer",
+    ] as Kind[],
+    ...["answer", "again", "wanted", "complete", "time"] as Kind[],
+  ],
   ["turns", "post", "time", "wanted", "own", "life"],
 ];
 const acts: fc.Arbitrary<Act[]> = fc.oneof(...THEMES.map((kinds) => {
@@ -277,10 +300,10 @@ class Bench {
           : index === work.packets - 1
           ? "last"
           : "middle";
-        const isUc = qp.type === "uc" && wire !== "write" && wire !== "send";
-        if (!isUc) {
+        const { persistOpcode: persistence, types } = work.plan;
+        if (types.includes(qp.type)) {
           const service = qp.type, operation = wire as RequestOperation;
-          const row = opcodeFor({ service, operation }, position);
+          const row = opcodeFor({ service, operation, persistence }, position);
           const left = work.length - index * qp.attributes.pathMtu;
           const payloadBytes = row.payload === 0 ? 0 : Math.min(qp.attributes.pathMtu, left);
           const its = { operation: row.operation, isVendor: row.vendor, payloadBytes };
@@ -326,6 +349,27 @@ class Bench {
       }
       case "answer":
         return this.#answer(act);
+      case "needless": {
+        // Unasked, as a peer may name them at any time.
+        if (!rights(of!.state).takesRequests || endOf(hints, of!) === undefined) return;
+        model.endOf(of!);
+        const ends = { sourceQpn: of!.qpn, destQpn: of!.attributes.destQpn };
+        if (act.isOther === 0) ends.destQpn++;
+        const none = { messages: 0, sequence: 0, va: 0n, objects: [], length: 0, kinds: 0 };
+        const entries = act.keys.map((key): HintEntry => (
+          { ...none, operation: "read", rkey: 256 * (key + 1) }
+        ));
+        const message: HintMessage = {
+          ...{ type: "prepared", kinds: 0, reason: "none", sequence: 2 ** 31, answer: false },
+          groups: [
+            ...entries.length > 0 ? [{ ...ends, entries }] : [],
+            ...act.isQueuePair ? [{ ...ends, entries: [] }] : [],
+          ],
+        };
+        model.answer(of!, message);
+        takeAnswer(device, { hints, qp: of!, end: endOf(hints, of!)! }, message);
+        break;
+      }
       case "again": {
         const { requester } = of!;
         const started = requester.work.values().filter((each) => each.started && each.packets > 0);

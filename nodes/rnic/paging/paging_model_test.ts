@@ -468,6 +468,21 @@ describe("a card's paging does what its model says", () => {
     });
   }
 
+  it("a table of many pages is in memory whole, and once", () => {
+    for (const pages of [512, 513, 1024, 1100]) {
+      const card = new HintCard({ translations: { entries: 8, evict: "lru" } });
+      const frames = Array.from({ length: pages }, (_, i) => PAGE * i);
+      const { table } = card.register({ va: 0x1_0000_0000, pages }, { frames });
+      const writes = card.bus.flatMap((each) => each.kind === "memory-write" ? [each] : []);
+      let next = table.address!;
+      for (const { address, data } of writes) {
+        same([address, data.length > 0, data.length <= 4096], [next, true, true]);
+        next += data.length;
+      }
+      same(next, table.address! + 8 * pages);
+    }
+  });
+
   it("a message asks for so many pages ahead", () => {
     const card = new HintCard({});
     const region = card.register({ va: 0x1_0000_0000, pages: 1200 });
