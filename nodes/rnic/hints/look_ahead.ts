@@ -76,7 +76,7 @@ export function lookAhead(device: Device, hints: Hints, qp: QueuePair): void {
     ]);
     isAnnounced = true;
   }
-  if (isAnnounced) lookAheadOfOthers(device, hints, qp);
+  if (isAnnounced) lookAheadOfOthers(device, hints);
 }
 
 function isHeld({ batches }: HintEnd, number: number): boolean {
@@ -87,13 +87,12 @@ function isHeld({ batches }: HintEnd, number: number): boolean {
  * H-05: announces work that waits in other queue pairs, of whatever responder, before the first request of this one
  * begins [0015, 0108]. A queue pair that is not in line for a turn has announced all, or has no work on the chip.
  */
-function lookAheadOfOthers(device: Device, hints: Hints, qp: QueuePair): void {
+function lookAheadOfOthers(device: Device, hints: Hints): void {
   if (hints.isLooking) return;
   hints.isLooking = true;
   const { roundRobin } = device;
   for (let number = roundRobin.first; number < roundRobin.end; number++) {
-    const other = roundRobin.at(number)!;
-    if (other !== qp) lookAhead(device, hints, other);
+    lookAhead(device, hints, roundRobin.at(number)!);
   }
   hints.isLooking = false;
 }

@@ -5,6 +5,7 @@
 import { describe, it } from "@std/testing/bdd";
 import fc from "fast-check";
 import { seeded } from "../../../fabric/base/property_testing.ts";
+import { viewOf } from "../../../fabric/base/slab.ts";
 import { NEVER } from "../../../fabric/base/time.ts";
 import { HINT_PLAN } from "../../../fabric/rack/plan/hint_plan.ts";
 import { type HintWork, workPs } from "../../../fabric/rack/plan/hint_work.ts";
@@ -416,6 +417,18 @@ class Bench {
     same(onChip, model.chip, "lines on the chip");
     for (const { region, pages, address } of tables) {
       same(region.table.address, address, "the table's place");
+      for (const page of address === undefined ? [] : region.table.pages.keys()) {
+        const its = pages?.[page],
+          frame = pages === undefined ? region.table.pages[page] : its?.frame;
+        const bits = its?.rights === 1 ? 1 : 3;
+        const at = address! - 0x10_0000 + 8 * page;
+        const entry = viewOf(this.#memory).getBigUint64(at);
+        same(
+          entry,
+          frame === undefined ? 0n : BigInt(frame + bits),
+          `an entry in memory of ${region.key}`,
+        );
+      }
       const found = region.table.demand?.map(({ rights, asked, hint }, page) => ({
         ...{ rights, asked, hintsOf: hint?.hintsOf, hasHint: hint !== undefined },
         frame: rights > 0 ? region.table.pages[page] : undefined,

@@ -233,7 +233,7 @@ export class RequesterModel {
     if (!hasAnnounced || this.#isLooking) return;
     this.#isLooking = true;
     for (let place = 0; place < this.line.length; place++) {
-      if (this.line[place] !== qp) this.lookAhead(this.line[place]!);
+      this.lookAhead(this.line[place]!);
     }
     this.#isLooking = false;
   }
