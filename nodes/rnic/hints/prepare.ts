@@ -283,10 +283,7 @@ function takeEntry(device: Device, element: Element): Finding {
     if (length > 0 && key !== NO_KEY) end.refusedKeys++;
     return together([...found, refused("no-access")]);
   }
-  const spans = [
-    spanOf(region, Number(va), length),
-    ...entry.objects.length > 0 ? objectSpans(element, region, entry) : [],
-  ];
+  const spans = [spanOf(region, Number(va), length), ...objectSpans(element, region, entry)];
   for (const span of spans) {
     if ((kinds & HINT_KINDS.prefetch) !== 0) {
       found.push(prefetch(device, element, { span, rights }));
@@ -312,7 +309,6 @@ function objectSpans(
   region: Region,
   { objects, parts = [] }: HintEntry,
 ): Span[] {
-  if (objects.length === 0) return [];
   const known = region.window === undefined ? region.objects ?? [] : [];
   return objects.flatMap((identity, i) => {
     const nameHigh = Number(identity >> 32n), nameLow = Number(identity & 0xffff_ffffn);

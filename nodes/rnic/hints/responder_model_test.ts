@@ -10,7 +10,16 @@ import { NEVER } from "../../../fabric/base/time.ts";
 import { HINT_PLAN, type HintPlan } from "../../../fabric/rack/plan/hint_plan.ts";
 import type { RnicPlan } from "../../../fabric/rack/plan/plan.ts";
 import { ACCESS } from "../../../fabric/wire/host_bus/rnic_command.ts";
-import type { HintEntry, HintMessage } from "../../../fabric/wire/roce/hint.ts";
+import {
+  attachHint,
+  attachRange,
+  encodeHint,
+  type HintEntry,
+  type HintMessage,
+  hintParts,
+} from "../../../fabric/wire/roce/hint.ts";
+import { OPCODE, opcodeRow } from "../../../fabric/wire/roce/opcode.ts";
+import type { RocePacket } from "../../../fabric/wire/roce/packet.ts";
 import { HINT_KINDS, HINT_OPERATIONS } from "../../../fabric/wire/roce/hint_eth.ts";
 import { freeKey } from "../dma/memory_region.ts";
 import { checkAccess } from "../paging/access.ts";
@@ -21,7 +30,12 @@ import { createSharedReceiveQueue } from "../queues/shared_receive_queue.ts";
 import { COMPARE_SWAP, FETCH_ADD, takePreload } from "../responder/atomic.ts";
 import { rights } from "../state/life_cycle.ts";
 import type { AtomicTask } from "../state/operation.ts";
-import { enterState, type QueuePair, resetQueuePair } from "../state/queue_pair.ts";
+import {
+  applyAttributes,
+  enterState,
+  type QueuePair,
+  resetQueuePair,
+} from "../state/queue_pair.ts";
 import type { Pause } from "../state/queues.ts";
 import { bringUp, HintCard, PAGE, same } from "../testing/hint_card_testing.ts";
 import {
@@ -35,6 +49,7 @@ import { endOf, leaveHints, offerHints, takeWanted } from "./agree.ts";
 import { chargeKey, contextKey } from "./charges.ts";
 import { endHostWork, workOnHint } from "./do_work.ts";
 import { HINTS } from "./extension.ts";
+import { takeHints } from "./receive_hint.ts";
 import { compareOperands, forgetWord, snoopLine, wordKey } from "./words.ts";
 import { commandDoneAt } from "./work.ts";
 
@@ -59,9 +74,11 @@ const SMALL: Partial<RnicPlan> = {
 };
 const WORLDS: Readonly<Record<string, World>> = {
   "small chip, small quota": { hints: { quota: 3 }, plan: SMALL },
-  "all in memory fits": { hints: { quota: 5 } },
-  "of all kinds but one, asked for": {
-    hints: { kinds: KINDS & ~HINT_KINDS.prefetch, queuePairs: "asked", operands: false },
+  "all in memory fits": { hints: { quota: 5, transport: "trusted" } },
+  "of two kinds, asked for": {
+    hints: {
+      ...{ kinds: HINT_KINDS.warmUp | HINT_KINDS.receive, queuePairs: "asked", operands: false },
+    },
     plan: SMALL,
   },
   "carrier, short packets": {
@@ -91,6 +108,10 @@ const WORLDS: Readonly<Record<string, World>> = {
 const PAGES = [20, 12, 10, 4] as const;
 const LENGTHS = [0, 8, 64, PAGE, 3 * PAGE, 9 * PAGE] as const;
 const OFFSETS = [0, 8, 4, 4088] as const;
+
+/** How a hint comes: as the parts that read packets have it, or in a packet. */
+const WAYS = ["opcode", "header", "payload", "range", "group", "packet"] as const;
+type Way = "none" | typeof WAYS[number];
 
 /** Each run has acts of one theme, so that what belongs together meets often. */
 interface Theme {
@@ -155,24 +176,27 @@ type Entry = ReturnType<typeof entryOf> extends fc.Arbitrary<infer T> ? T : neve
 
 function hintOf(theme: Theme) {
   const group = fc.record({
-    qp: fc.nat(6),
+    qp: fc.nat(7),
     wrong: fc.constantFrom("", "", "", "", "", "", "", "dest", "source"),
     entries: fc.array(entryOf(theme), { maxLength: 4 }),
   });
   return fc.record({
     kind: fc.constant("hint" as const),
     ...{ qp, answer: fc.boolean(), groups: fc.array(group, { minLength: 1, maxLength: 3 }) },
+    way: fc.constantFrom<Way>("none", "none", "none", ...WAYS),
+    isMalformed: fc.nat(9),
+    type: fc.constantFrom("announce", "announce", "announce", "announce", "wanted"),
     // As many as a row of needless hints, or as answers of one requester that may wait.
     repeats: fc.oneof(
-      { weight: 6, arbitrary: fc.constant(1) },
-      { weight: 3, arbitrary: fc.nat(12) },
+      { weight: 36, arbitrary: fc.constant(1) },
+      { weight: 16, arbitrary: fc.nat(12) },
       { weight: 1, arbitrary: fc.constantFrom(66, 260) },
     ),
   });
 }
 
 const range = { region: fc.nat(1), page: fc.nat(19), count: fc.integer({ min: 1, max: 9 }) };
-const qp = fc.nat(6);
+const qp = fc.nat(7);
 
 const OTHERS = {
   words: fc.record({
@@ -195,12 +219,12 @@ const OTHERS = {
   }),
   receives: fc.record({
     kind: fc.constant("receives" as const),
-    ...{ qp, at: fc.array(fc.nat(15), { maxLength: 3 }), used: fc.nat(2) },
+    ...{ qp, at: fc.array(fc.nat(15), { maxLength: 6 }), used: fc.nat(5) },
     pause: fc.nat(9),
   }),
   time: fc.record({
     kind: fc.constant("time" as const),
-    ps: fc.constantFrom(1000, 100_000, 2 * US, 20 * US, 61 * US),
+    ps: fc.constantFrom(1000, 100_000, 2 * US, 20 * US, 60 * US, 61 * US),
   }),
   life: fc.record({
     kind: fc.constant("life" as const),
@@ -230,12 +254,26 @@ const acts: fc.Arbitrary<Act[]> = fc.oneof(...THEMES.map((theme) => {
   return fc.array(one, { minLength: 10, maxLength: 60 });
 }));
 
+type Hint = Extract<Act, { kind: "hint" }>;
+
+function packetWith(
+  { path: { address: sourceAddress }, qpn: destQpn }: QueuePair,
+  { opcode = 0, ...its }: Partial<RocePacket> & { readonly opcode?: number },
+): RocePacket {
+  const bth = { opcode, destQpn, psn: 5, ackReq: true, reserved7: 0, padCount: 0 };
+  return { sourceAddress, bth, payload: new Uint8Array(0), ...its } as RocePacket;
+}
+
 class Bench {
   readonly card: HintCard;
   readonly model: ResponderModel;
   readonly queuePairs: QueuePair[];
   readonly regions;
   readonly #options;
+  /** Not connected with a peer, and not of all queue pairs' protection domain. */
+  readonly member: QueuePair;
+  #drops = 0;
+  #keys = 0;
   #eventsSeen = 0;
 
   constructor({ hints, plan, carrier = false, pathMtu = 1024 }: World) {
@@ -266,9 +304,12 @@ class Bench {
       { qpn: 24, address: 8, destQpn: 44, srq },
       { qpn: 25, address: 8, destQpn: 45, srq, type: "uc" as const },
       { qpn: 26, address: 7, destQpn: 46, accessFlags: ACCESS.remoteRead },
+      { qpn: 27, address: 9, destQpn: 47, pd: 2, hints: "on" as const },
     ];
     this.#options = ends.map((each) => ({ ...each, pathMtu }));
     this.queuePairs = this.#options.map((each) => card.connect(each));
+    this.member = card.connect({ qpn: 30, address: 0, destQpn: 0, type: "ud", hints: "group" });
+    applyAttributes(this.member, { qKey: 7 });
     if (carrier) card.hints.carriers.set(9, this.queuePairs[0]!);
     this.model = new ResponderModel(card, this.regions);
   }
@@ -286,7 +327,8 @@ class Bench {
       rkey: its2?.key ?? (region === 4 ? 0 : 0xdead),
       va: BigInt((its2?.va ?? 0) + page * PAGE + offset),
       objects: objects.map((name) => (7n << 32n) + BigInt(name)),
-      ...(part !== undefined && !isAtomic && { parts: objects.map(() => part) }),
+      ...(part !== undefined && !isAtomic && operation !== "send" &&
+        { parts: objects.map(() => part) }),
       ...(operand !== undefined && isAtomic && {
         operands: { swapAdd: BigInt(operand), compare: BigInt(operand >> 1) },
       }),
@@ -301,6 +343,90 @@ class Bench {
     model.announce(by, requester, message);
     const end = endOf(hints, by);
     if (end !== undefined) workOnHint(device, { hints, qp: by, end }, { message, requester });
+  }
+
+  /** A packet with the hint comes, and is looked at before all else. */
+  #receive(
+    by: QueuePair,
+    message: HintMessage,
+    { way, isMalformed }: Pick<Hint, "way" | "isMalformed">,
+  ) {
+    const { card: { device, hints }, model } = this, requester = by.path.address;
+    if (way === "none" || !rights(by.state).takesRequests) return this.#hint(by, message);
+    const isBad = isMalformed === 0;
+    if (way === "group") return this.#receiveByGroup(by, message, isBad);
+    if (way === "opcode") {
+      const { hintEth, payload } = hintParts(message);
+      const header = isBad ? { ...hintEth, magic: 1 } : hintEth;
+      const packet = packetWith(by, { hintEth: header, payload });
+      const isPart = model.endOf(by) !== undefined;
+      if (!isPart) this.#drops++;
+      else if (isBad) model.count("hintsMalformed");
+      else if (message.type === "announce") model.announce(by, requester, message);
+      else model.hearWanted(by, message);
+      const row = opcodeRow(OPCODE[by.type === "rc" ? "VENDOR HINT" : "VENDOR UC HINT"])!;
+      const given = { packet, row, head: new Uint8Array(0) };
+      return same(takeHints(device, hints, { qp: by, given }), undefined, "nothing is left");
+    }
+    const [operation] = message.groups.flatMap(({ entries }) => entries);
+    const isWrite = operation?.operation !== "read";
+    const row = opcodeRow(OPCODE[isWrite ? "RC RDMA WRITE ONLY" : "RC RDMA READ REQUEST"])!;
+    const { va = 0n, rkey = 0, length = 0 } = operation ?? {};
+    const payload = way === "range" ? new Uint8Array(0) : new Uint8Array([1, 2, 3, 4]);
+    const reth = { va, rkey, length: payload.length };
+    const plain = packetWith(by, { opcode: row.code, payload, reth });
+    let packet = plain, isTaken = false;
+    if (way === "header" || way === "payload") {
+      packet = attachHint(plain, { form: way, message });
+      if (isBad) packet = { ...packet, payload: packet.payload.slice(way === "header" ? 0 : 5, 9) };
+    } else if (way === "range") {
+      packet = attachRange(plain, Math.max(1, length));
+      if (isBad) packet = { ...packet, reth: { ...reth, length: 1 } };
+      isTaken = true;
+    }
+    const has = way !== "packet", isPart = has && model.endOf(by) !== undefined;
+    if (has && isPart && isBad) model.count("hintsMalformed");
+    else if (has && isPart && way === "range") {
+      model.range(by, requester, packet.bth, {
+        operation: isWrite ? "write" : "read",
+        va,
+        rkey,
+        length,
+      });
+    } else if (has && isPart && message.type === "announce") model.announce(by, requester, message);
+    const given = { packet, row, head: new Uint8Array(0) };
+    const left = takeHints(device, hints, { qp: by, given });
+    const isGone = isPart && has && (isBad || isTaken);
+    const expected = isGone ? undefined : isPart && has ? plain.payload : packet.payload;
+    same(left?.packet.payload, expected, "what is left of the packet");
+    same(
+      left?.packet.bth.reserved7,
+      isGone ? undefined : isPart ? 0 : packet.bth.reserved7,
+      "flags",
+    );
+  }
+
+  /** A datagram to the card's member of a group concerns the queue pairs that it names, each for itself. */
+  #receiveByGroup(by: QueuePair, message: HintMessage, isBad: boolean): void {
+    const { card: { device, hints }, model } = this, sourceAddress = by.path.address;
+    const bytes = encodeHint(message), { member } = this;
+    const isKeyWrong = isBad && message.answer;
+    const packet = packetWith(by, {
+      payload: isBad && !isKeyWrong ? bytes.slice(1) : bytes,
+      deth: { qKey: isKeyWrong ? 8 : 7, sourceQpn: 1, reserved: 0 },
+    });
+    if (isKeyWrong) this.#keys++;
+    else if (isBad) model.count("hintsMalformed");
+    for (const group of isBad || message.type !== "announce" ? [] : message.groups) {
+      const qp = device.queuePairs.get(group.destQpn);
+      const isIn = qp !== undefined && (hints.plan.transport === "trusted" || qp.pd === member.pd);
+      if (!isIn || qp.path.address !== sourceAddress) continue;
+      if (qp.attributes.destQpn !== group.sourceQpn || !rights(qp.state).takesRequests) continue;
+      model.announce(qp, sourceAddress, { ...message, groups: [group] });
+    }
+    const row = opcodeRow(OPCODE["UD SEND ONLY"])!;
+    const given = { packet, row, head: new Uint8Array(0) };
+    same(takeHints(device, hints, { qp: member, given }), undefined, "nothing is left");
   }
 
   do(act: Act): void {
@@ -320,9 +446,13 @@ class Bench {
             entries: entries.map((each) => this.#entry(each)),
           };
         });
-        const about = { type: "announce", kinds: KINDS, reason: "none", sequence: 5 } as const;
+        const type = act.type as "announce" | "wanted";
+        const about = { kinds: KINDS, reason: "none", sequence: 5, answer: act.answer } as const;
         for (let i = 0; i < act.repeats; i++) {
-          this.#hint(by!, { ...about, answer: act.answer, groups });
+          // What is no announcement comes in a packet alone.
+          const isPlain = act.way === "none" || act.way === "range";
+          const message: HintMessage = { ...about, type: isPlain ? "announce" : type, groups };
+          this.#receive(by!, message, act);
         }
         break;
       }
@@ -553,6 +683,8 @@ class Bench {
       { key, first, count: count + ahead, write, hintsOf, isAtOnce: true }
     ));
     same([...requests, ...raised], [...model.requests], "page requests");
+    const drops = ["vendor-operation", "q-key"] as const;
+    same(drops.map((each) => device.drops.get(each) ?? 0), [this.#drops, this.#keys], "drops");
     const events = card.bus.flatMap((message) =>
       message.kind === "event" && message.event.type === "HINT_WORK" ? [message.event] : []
     ).map(({ id, job, elements }) => ({ id, job, elements }));

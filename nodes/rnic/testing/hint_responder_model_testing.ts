@@ -228,6 +228,30 @@ export class ResponderModel {
     });
   }
 
+  /** The flag of a READ or WRITE of no bytes: its length is rounded up, and so ends with its region. */
+  range(
+    by: QueuePair,
+    requester: number,
+    { psn: sequence, ackReq: answer }: { psn: number; ackReq: boolean },
+    { operation, va, rkey, length }: Pick<HintEntry, "operation" | "va" | "rkey" | "length">,
+  ): void {
+    let rounded = 1;
+    while (rounded < length) rounded *= 2;
+    const { need } = OF_OPERATION[operation];
+    const region = this.regionFor(by, { rkey, va, length: 1, need: 0 });
+    const isOpen = region !== undefined && (region.access & need) === need;
+    const most = isOpen ? region.va + region.length - Number(va) : rounded;
+    const entry: HintEntry = {
+      ...{ kinds: P, operation, messages: 1, sequence, rkey, va, objects: [] },
+      length: Math.min(rounded, most),
+    };
+    const ends = { destQpn: by.qpn, sourceQpn: by.attributes.destQpn };
+    this.announce(by, requester, {
+      ...{ type: "announce", kinds: P, reason: "none", sequence, answer },
+      groups: [{ ...ends, entries: [entry] }],
+    });
+  }
+
   #take(
     { by, end, requester }: { by: QueuePair; end: End; requester: number },
     { groups, sequence, answer }: HintMessage,
