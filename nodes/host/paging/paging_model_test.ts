@@ -7,7 +7,7 @@ import { describe, it } from "@std/testing/bdd";
 import fc from "fast-check";
 import { seeded } from "../../../fabric/base/property_testing.ts";
 import { NEVER, type Time } from "../../../fabric/base/time.ts";
-import type { HintWork } from "../../../fabric/rack/plan/hint_work.ts";
+import { type HintWork, WORK_PRESETS, workPs } from "../../../fabric/rack/plan/hint_work.ts";
 import type { AtsMessage } from "../../../fabric/wire/host_bus/pcie.ts";
 import type { RnicCommand, RnicReply } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import { type AddressMap, type Buffer, VIRTUAL_DRAM_BASE } from "../memory/address_map.ts";
@@ -22,16 +22,22 @@ import {
   PAGE,
   PagesHere,
 } from "../testing/paging_model_testing.ts";
+import type { Account } from "../cpu/processor.ts";
 import { Ats } from "./ats.ts";
 import { CardPaging, type DemandRegion, Pager } from "./pager.ts";
-import { type PageServer, servePages } from "./serve_pages.ts";
+import { type PageMachine, PageThread, type ThreadParts } from "./page_thread.ts";
 
 const { timing } = rigPlan();
 const ATS_WORK: HintWork = { request: "iommu", translate: "iommu" };
 
-const WORLDS: readonly Omit<HostOptions, "timing" | "atsWork">[] = [
+interface World {
+  readonly work?: HintWork | undefined;
+  readonly responds: boolean;
+}
+
+const WORLDS: readonly World[] = [
   { responds: false },
-  { responds: false, workPs: { page: 3_000_000, command: 500_000 } },
+  { responds: false, work: { ...WORK_PRESETS.hypervisor, iommu: "os" } },
   { responds: true },
 ];
 
@@ -76,10 +82,16 @@ const ACTS = {
   touch: fc.record({ kind: fc.constant("touch" as const), ...RANGE_AT }),
   use: fc.record({
     kind: fc.constant("use" as const),
-    ...{
-      coming: fc.array(fc.nat(40), { maxLength: 3 }),
-      inUse: fc.array(fc.nat(40), { maxLength: 3 }),
-    },
+    coming: fc.array(fc.nat(20), { maxLength: 3 }),
+    inUse: fc.array(fc.nat(20), { maxLength: 3 }),
+    streams: fc.array(
+      fc.record({
+        page: fc.nat(20),
+        from: fc.constantFrom(-1, 0, 1, PAGE - 1),
+        length: fc.constantFrom(1, 2, 100, PAGE),
+      }),
+      { maxLength: 2 },
+    ),
   }),
   run: fc.record({
     kind: fc.constant("run" as const),
@@ -123,6 +135,13 @@ function same(found: unknown, expected: unknown, what: string): void {
   }
 }
 
+interface Added {
+  readonly startAt: Time;
+  readonly start: (account: Account) => Steps<void>;
+  readonly onReturn: () => void;
+  readonly onFailure: (error: unknown) => void;
+}
+
 class Bench {
   readonly model: HostPagingModel;
   readonly pages = new PagesHere();
@@ -132,16 +151,35 @@ class Bench {
   readonly deeds: Deed[] = [];
   #coming = new Set<number>();
   #inUse = new Set<number>();
-  #works = 0;
+  #streams: { readonly offset: number; readonly data: { readonly length: number } }[] = [];
+  #begun = 0;
+  #fails = false;
+  readonly #failures: string[] = [];
+  #end: () => void = () => {};
   #now: Time = 0;
   #pins = 0;
   #thread:
     | { readonly found: Steps<void>; readonly expected: Generator<void, void, RnicReply> }
     | undefined;
-  readonly #server: PageServer;
+  /** Threads that the processor is to run, and when they begin. */
+  readonly #tasks: {
+    readonly startAt: Time;
+    readonly start: () => Steps<void>;
+    readonly end: () => void;
+  }[] = [];
 
-  constructor(options: Omit<HostOptions, "timing" | "atsWork">) {
-    this.model = new HostPagingModel({ ...options, timing, atsWork: ATS_WORK });
+  constructor({ work, responds }: World) {
+    const times = work && {
+      page: workPs(work, "map", 1) + workPs(work, "iommu", 1),
+      command: workPs(work, "translate", 1),
+    };
+    const options: HostOptions = {
+      timing,
+      atsWork: ATS_WORK,
+      responds,
+      ...(times && { workPs: times }),
+    };
+    this.model = new HostPagingModel(options);
     const { deeds, pages } = this;
     const iommu = {
       map: (frames: readonly number[], card: number) => void deeds.push(["map", card, frames]),
@@ -149,58 +187,74 @@ class Bench {
     } as unknown as Iommu;
     const map = {
       framesOf: ({ address }: Buffer) => [address],
-      allocateContiguous: (bytes: number, card: number) => ({ bytes, card }),
+      physical: (address: number) => pages.physical(address),
     } as unknown as AddressMap;
     this.pager = new Pager({
       ...{ pin: true, map, table: pages as unknown as PageTable, iommu },
-      onWork: () => void this.#works++,
+      onWork: () => thread.serve(),
     });
     this.cards = [0, 1].map((card) => new CardPaging(this.pager, card));
     const send = (message: AtsMessage) => void deeds.push(["translated", message]);
     this.ats = new Ats({ work: ATS_WORK, pager: this.pager, card: 0, send });
-    const command = function* (
-      card: number,
-      each: RnicCommand,
-    ): Generator<void, RnicReply, RnicReply> {
-      deeds.push(["command", card, each]);
-      return yield;
-    };
-    this.#server = {
-      cpu: {
-        now: 0,
-        charge: (ps: Time) => void deeds.push(["charge", ps]),
-        *settle() {
-          deeds.push(["settle"]);
-          yield undefined as never;
-        },
-        *sleep(ps: Time) {
-          deeds.push(["sleep", ps]);
-          yield undefined as never;
-        },
-        command: (each: RnicCommand) => command(0, each) as unknown as Steps<RnicReply>,
-        signal: (name: string) => void deeds.push(["signal", name]),
-        tracing: false,
-        trace() {},
-      },
-      commandTo: (card, each) => command(card, each) as unknown as Steps<RnicReply>,
-      ...{ pager: this.pager, table: pages as unknown as PageTable, timing },
-      physical: (address) => pages.physical(address),
-      isComing: (frame) => this.#coming.has(frame),
-      isInUse: (frame) => this.#inUse.has(frame),
-      ...(options.workPs && { workPs: options.workPs }),
-      ...(options.responds && {
-        respond: (range, card) => void deeds.push(["respond", card, range]),
-      }),
-    };
+    const thread = new PageThread(this.#threadParts(map, { work, responds }));
     for (const each of PLACES.keys()) this.do({ kind: "register", place: each, writable: 1 });
     this.#compare();
+  }
+
+  #threadParts(map: AddressMap, { work, responds }: World): ThreadParts {
+    const { deeds, pages, pager } = this;
+    // deno-lint-ignore no-this-alias
+    const bench = this;
+    const machine = {
+      get now() {
+        return bench.#now;
+      },
+      ...{ timing, map, pages, paging: pager },
+      memory: {
+        get streams() {
+          return new Map(bench.#streams.map((each) => [each, each]));
+        },
+      },
+      iio: { isComing: ([frame]: readonly number[]) => bench.#coming.has(frame!) },
+    } as unknown as PageMachine;
+    const cpu = (_name: string, _account: Account, card = 0) => ({
+      now: 0,
+      charge: (ps: Time) => void deeds.push(["charge", ps]),
+      *settle() {
+        deeds.push(["settle"]);
+        yield undefined as never;
+      },
+      *sleep(ps: Time) {
+        deeds.push(["sleep", ps]);
+        yield undefined as never;
+      },
+      *command(each: RnicCommand): Generator<void, RnicReply, RnicReply> {
+        deeds.push(["command", card, each]);
+        return yield;
+      },
+      signal: (name: string) => void deeds.push(["signal", name]),
+      tracing: false,
+      trace() {},
+    });
+    const add = ({ startAt, start, onReturn, onFailure }: Added) => {
+      const end = () => bench.#fails ? onFailure(new Error("a trap")) : onReturn();
+      this.#tasks.push({ startAt, start: () => start({} as Account), end });
+    };
+    const isWatched = (frame: number, bytes: number) => bytes === PAGE && bench.#inUse.has(frame);
+    return {
+      ...{ machine, processor: { add, isWatched }, cpu, work },
+      onFailure: (name: string) => void this.#failures.push(name),
+      ...(responds && {
+        respond: (range: object, card: number) =>
+          void deeds.push(["respond", card, range as never]),
+      }),
+    } as unknown as ThreadParts;
   }
 
   do(act: Act): void {
     const { model, pager, cards } = this;
     const at = "place" in act ? PLACES[act.place]! : PLACES[0];
     const from = "from" in act ? VIRTUAL_DRAM_BASE + act.from * PAGE + act.offset : 0;
-    const works = this.#works;
     switch (act.kind) {
       case "fault": {
         const { first, count, ahead, of: hintsOf } = act, { card, key } = at;
@@ -210,7 +264,6 @@ class Bench {
         };
         model.submit({ kind: "fault", event, card });
         cards[card]!.fault(event);
-        same(this.#works, works + 1, "the thread is called");
         break;
       }
       case "advise": {
@@ -278,7 +331,16 @@ class Bench {
         const frames = (all: readonly number[]) =>
           new Set(all.map((page) => this.pages.physical(VIRTUAL_DRAM_BASE + page * PAGE)));
         model.coming = this.#coming = frames(act.coming);
-        model.inUse = this.#inUse = frames(act.inUse);
+        this.#inUse = frames(act.inUse);
+        this.#streams = act.streams.map(({ page, from, length }) => (
+          { offset: this.pages.physical(VIRTUAL_DRAM_BASE + page * PAGE) + from, data: { length } }
+        ));
+        const watched = this.#inUse, streams = this.#streams;
+        model.isInUse = (frame) =>
+          watched.has(frame) ||
+          streams.some(({ offset, data: { length } }) => {
+            return offset < frame + PAGE && offset + length > frame;
+          });
         break;
       }
       case "run":
@@ -304,9 +366,13 @@ class Bench {
   #run({ steps, reply: how }: Extract<Act, { kind: "run" }>): void {
     const { model } = this;
     if (this.#thread === undefined) {
-      same(this.pager.hasWork, model.jobs.length + model.hinted.length > 0, "has work");
-      if (!this.pager.hasWork) return;
-      this.#thread = { found: servePages(this.#server), expected: model.serve() };
+      const hasWork = model.jobs.length + model.hinted.length > 0;
+      same(this.pager.hasWork, hasWork, "has work");
+      const [task, ...others] = this.#tasks.splice(0);
+      same(others.length, 0, "one thread");
+      if (task === undefined) return same(hasWork, false, "is called for work");
+      this.#end = task.end;
+      this.#thread = { found: task.start(), expected: model.serve() };
     }
     const { found, expected } = this.#thread;
     for (let step = 0; step < steps; step++) {
@@ -320,6 +386,9 @@ class Bench {
       this.#compare();
       if (isOver) {
         this.#thread = undefined;
+        this.#fails = how !== "ok";
+        this.#end();
+        same(this.#failures.splice(0).length, Number(this.#fails), "failures");
         return;
       }
     }
@@ -351,6 +420,11 @@ class Bench {
     same(counters, model.counters, "counters");
     const jobs = model.jobs.length + model.hinted.reduce((sum, { jobs }) => sum + jobs.length, 0);
     same(pager.held.jobs, jobs, "jobs");
+    if (this.#thread !== undefined) same(this.#tasks.length, 0, "no second thread");
+    for (const { startAt } of this.#tasks.slice(this.#begun)) {
+      same(startAt, this.#now + timing.interruptPs, "begins by an interrupt");
+    }
+    this.#begun = this.#tasks.length;
     same(this.#misfiled(), pager.held.misfiled, "pages whose rights and mapping differ");
     for (const { at } of PLACES) {
       const isPinned = model.pinned.values().some(({ address, length }) =>

@@ -246,10 +246,8 @@ function* takePage(server: PageServer, page: number, keep: boolean): Steps<void>
 }
 
 /** A page may go if it is not pinned, and no device's write and no core waits for it. */
-function mayTake({ pager, table, physical, isComing, isInUse }: PageServer, page: number): boolean {
-  if (!table.isThere(page) || pager.isPinned({ address: page, length: DRAM_PAGE_BYTES })) {
-    return false;
-  }
+function mayTake({ pager, physical, isComing, isInUse }: PageServer, page: number): boolean {
+  if (pager.isPinned({ address: page, length: DRAM_PAGE_BYTES })) return false;
   const frame = physical(page);
   const isMapped = [...pager.regions.values()].some(({ address, pageBytes, rights }) =>
     rights[Math.floor((page - address) / pageBytes)]! > 0

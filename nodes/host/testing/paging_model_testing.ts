@@ -124,7 +124,7 @@ export class HostPagingModel {
   jobs: JobModel[] = [];
   hinted: { readonly of: number; jobs: JobModel[] }[] = [];
   coming: ReadonlySet<number> = new Set();
-  inUse: ReadonlySet<number> = new Set();
+  isInUse: (frame: number) => boolean = () => false;
   // Of the first card's IOMMU.
   readonly ats = { pageRequests: 0, translations: 0 };
   atsNow: { readonly message: AtsMessage; readonly until: Time } | undefined;
@@ -388,7 +388,7 @@ export class HostPagingModel {
       (rights[(page - address) / PAGE] ?? 0) > 0
     );
     const now = this.pages.physical(page);
-    if (isPinned || isMapped || this.coming.has(now) || this.inUse.has(now)) return;
+    if (isPinned || isMapped || this.coming.has(now) || this.isInUse(now)) return;
     this.counters.pagesTaken++;
     this.pages.takeAway(page, keep);
   }
