@@ -29,6 +29,7 @@ import { forgetContext } from "../queues/context.ts";
 import { createSharedReceiveQueue } from "../queues/shared_receive_queue.ts";
 import { COMPARE_SWAP, FETCH_ADD, takePreload } from "../responder/atomic.ts";
 import { rights } from "../state/life_cycle.ts";
+import { MEMORY_WAITERS, type MemoryWaiter } from "../state/paging_state.ts";
 import type { AtomicTask } from "../state/operation.ts";
 import {
   applyAttributes,
@@ -54,6 +55,8 @@ import { compareOperands, forgetWord, snoopLine, wordKey } from "./words.ts";
 import { commandDoneAt } from "./work.ts";
 
 const US = 1_000_000;
+/** Accesses of peers' requests: no other one redeems what hints have brought. */
+const PEERS: ReadonlySet<MemoryWaiter> = new Set(["request", "read", "atomic"]);
 const KINDS = HINT_KINDS.prefetch | HINT_KINDS.warmUp | HINT_KINDS.atomic | HINT_KINDS.receive;
 const BASE: HintPlan = {
   ...{ ...HINT_PLAN, kinds: KINDS, operands: true, quotaPs: 60 * US },
@@ -207,7 +210,10 @@ const OTHERS = {
     kind: fc.constant("request" as const),
     ...{ qp, ...range, write: fc.boolean() },
     region: fc.nat(2),
-    by: fc.constantFrom("request", "request", "request", "read", "atomic", "gather"),
+    by: fc.oneof(
+      { weight: 2, arbitrary: fc.constant<MemoryWaiter>("request") },
+      { weight: 1, arbitrary: fc.constantFrom(...MEMORY_WAITERS) },
+    ),
   }),
   map: fc.record({ kind: fc.constant("map" as const), ...range, write: fc.boolean() }),
   take: fc.record({ kind: fc.constant("take" as const), ...range }),
@@ -470,13 +476,13 @@ class Bench {
       case "request": {
         if (count <= 0) return;
         const last = first + count - 1;
-        const kind = act.by as "request" | "read" | "atomic" | "gather";
+        const { by: kind } = act;
         const number = device.paging.admitted.size > 0;
         const isAdmitted = number &&
           [...device.paging.admitted.values()].some((wait) =>
             wait.qp === by && wait.kind === kind && wait.life === by!.life
           );
-        const rightsNeeded = act.write ? 2 : 1, isPeers = kind !== "gather";
+        const rightsNeeded = act.write ? 2 : 1, isPeers = PEERS.has(kind);
         model.request(by!, [{ region, first, last }], {
           ...{ rights: rightsNeeded, isAdmitted, isPeers },
         });

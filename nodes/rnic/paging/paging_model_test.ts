@@ -98,7 +98,7 @@ const ACTS = {
     kind: fc.constant("time" as const),
     ps: fc.constantFrom(1000, US, 20 * US, 21 * US),
   }),
-  life: fc.record({ kind: fc.constant("life" as const), qp }),
+  life: fc.record({ kind: fc.constant("life" as const), qp, isOther: fc.boolean() }),
   register: fc.record({ kind: fc.constant("register" as const), region: fc.nat(2) }),
   use: fc.record({
     kind: fc.constant("use" as const),
@@ -284,7 +284,13 @@ class Bench {
         break;
       case "life":
         resetQueuePair(of!);
-        bringUp(of!, { address: 9, destQpn: of!.qpn });
+        if (!act.isOther) bringUp(of!, { address: 9, destQpn: of!.qpn });
+        else {
+          // Another queue pair gets its place.
+          const next = this.card.connect({ qpn: 30 + this.#commands++, address: 9, destQpn: 9 });
+          Object.assign(next, { slot: of!.slot });
+          this.queuePairs[act.qp] = next;
+        }
         break;
       case "register":
         region.alive = false;
