@@ -2,6 +2,7 @@
  * For tests only: the seed of property tests, and the values that several draw. The seed is fixed, so that a test that
  * fails fails again; what tries others is `tests/seeds/properties_test.ts`, with seeds drawn from the commit.
  */
+import { deepStrictEqual } from "node:assert/strict";
 import fc from "fast-check";
 
 const SEED = 0x5eed;
@@ -26,6 +27,15 @@ export function seeded<T>(given: fc.Parameters<T> = {}): fc.Parameters<T> {
       throw new Error(message, { cause: details.errorInstance });
     },
   };
+}
+
+/** Fails with both values where the code and its model differ. */
+export function sameAsModel(found: unknown, expected: unknown, what = ""): void {
+  try {
+    deepStrictEqual(found, expected);
+  } catch (error) {
+    throw new Error(`${what}: ${(error as Error).message}`, { cause: error });
+  }
 }
 
 /** The test file that a stack leads to: `fabric/base/slab_test.ts`, as far as the tree has folders. */

@@ -2,10 +2,9 @@
  * The driver's side of on-demand paging does, step by step, what its model says (`../testing/paging_model_testing.ts`):
  * whatever is asked for, advised, taken, registered and forgotten while the thread waits for a card or for time to pass.
  */
-import { deepStrictEqual } from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import fc from "fast-check";
-import { seeded } from "../../../fabric/base/property_testing.ts";
+import { sameAsModel as same, seeded } from "../../../fabric/base/property_testing.ts";
 import { NEVER, type Time } from "../../../fabric/base/time.ts";
 import { type HintWork, WORK_PRESETS, workPs } from "../../../fabric/rack/plan/hint_work.ts";
 import type { AtsMessage } from "../../../fabric/wire/host_bus/pcie.ts";
@@ -126,14 +125,6 @@ const acts: fc.Arbitrary<Act[]> = fc.oneof(...THEMES.map((kinds) => {
   const one: fc.Arbitrary<Act> = fc.oneof(...kinds.map((kind): fc.Arbitrary<Act> => ACTS[kind]));
   return fc.array(one, { minLength: 10, maxLength: 60 });
 }));
-
-function same(found: unknown, expected: unknown, what: string): void {
-  try {
-    deepStrictEqual(found, expected);
-  } catch (error) {
-    throw new Error(`${what}: ${(error as Error).message}`, { cause: error });
-  }
-}
 
 interface Added {
   readonly startAt: Time;

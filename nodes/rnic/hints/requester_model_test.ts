@@ -4,7 +4,7 @@
  */
 import { describe, it } from "@std/testing/bdd";
 import fc from "fast-check";
-import { seeded } from "../../../fabric/base/property_testing.ts";
+import { sameAsModel as same, seeded } from "../../../fabric/base/property_testing.ts";
 import { HINT_PLAN, type HintPlan } from "../../../fabric/rack/plan/hint_plan.ts";
 import type { SendWqe } from "../../../fabric/wire/host_bus/wqe.ts";
 import {
@@ -28,7 +28,7 @@ import {
   passWork,
   startWork,
 } from "../state/requester_changes.ts";
-import { bringUp, type Connection, HintCard, PAGE, same } from "../testing/hint_card_testing.ts";
+import { bringUp, type Connection, HintCard, PAGE } from "../testing/hint_card_testing.ts";
 import { RequesterModel } from "../testing/hint_requester_model_testing.ts";
 import { endOf, leaveHints, offerHints, takeWanted } from "./agree.ts";
 import { announceAgain } from "./back_off.ts";

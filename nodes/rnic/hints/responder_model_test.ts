@@ -5,7 +5,7 @@
  */
 import { describe, it } from "@std/testing/bdd";
 import fc from "fast-check";
-import { seeded } from "../../../fabric/base/property_testing.ts";
+import { sameAsModel as same, seeded } from "../../../fabric/base/property_testing.ts";
 import { NEVER } from "../../../fabric/base/time.ts";
 import { HINT_PLAN, type HintPlan } from "../../../fabric/rack/plan/hint_plan.ts";
 import type { RnicPlan } from "../../../fabric/rack/plan/plan.ts";
@@ -38,7 +38,7 @@ import {
   resetQueuePair,
 } from "../state/queue_pair.ts";
 import type { Pause } from "../state/queues.ts";
-import { bringUp, HintCard, PAGE, same } from "../testing/hint_card_testing.ts";
+import { bringUp, HintCard, PAGE } from "../testing/hint_card_testing.ts";
 import {
   contextName,
   lineName,

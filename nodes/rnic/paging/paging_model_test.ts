@@ -4,7 +4,7 @@
  */
 import { describe, it } from "@std/testing/bdd";
 import fc from "fast-check";
-import { seeded } from "../../../fabric/base/property_testing.ts";
+import { sameAsModel as same, seeded } from "../../../fabric/base/property_testing.ts";
 import { viewOf } from "../../../fabric/base/slab.ts";
 import { NEVER } from "../../../fabric/base/time.ts";
 import { HINT_PLAN } from "../../../fabric/rack/plan/hint_plan.ts";
@@ -15,7 +15,7 @@ import type { ReadRequest } from "../state/dma_state.ts";
 import type { MemorySegment, Region } from "../state/memory.ts";
 import { type Delivery, mayMiss, MEMORY_WAITERS, type WantedPage } from "../state/paging_state.ts";
 import { type QueuePair, resetQueuePair } from "../state/queue_pair.ts";
-import { bringUp, HintCard, PAGE, same } from "../testing/hint_card_testing.ts";
+import { bringUp, HintCard, PAGE } from "../testing/hint_card_testing.ts";
 import {
   nameOf,
   type PageNeed,
@@ -486,6 +486,16 @@ describe("a card's paging does what its model says", () => {
       );
     });
   }
+
+  it("a report has counters of paging where any of it has been in use", () => {
+    const { device } = new HintCard({});
+    same(PAGING.statistics(device), {});
+    for (const name of Object.keys(device.paging.counters)) {
+      const used = new HintCard({}).device, counters = { ...used.paging.counters, [name]: 1 };
+      Object.assign(used.paging.counters, counters);
+      same(PAGING.statistics(used), { ...counters, translationLines: 0, cachedLines: 0 });
+    }
+  });
 
   it("a table of many pages is in memory whole, and once", () => {
     for (const pages of [512, 513, 1024, 1100]) {

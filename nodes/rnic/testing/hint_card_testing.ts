@@ -2,7 +2,6 @@
  * A card without a host or a cable, whose rooms a test enters by their doors, one step at a time. What leaves it is
  * kept; what comes to it, the test brings.
  */
-import { deepStrictEqual } from "node:assert/strict";
 import { PORTS } from "../../../fabric/node.ts";
 import type { Time } from "../../../fabric/base/time.ts";
 import type { RnicPlan } from "../../../fabric/rack/plan/plan.ts";
@@ -170,13 +169,4 @@ export function bringUp(
 ): void {
   const peer = { qpn: destQpn, attributes: { accessFlags, pathMtu } };
   for (const step of stepsToRts(address, peer)) applyAttributes(qp, step);
-}
-
-/** Fails with both values where the card and its model differ. */
-export function same(found: unknown, expected: unknown, what = ""): void {
-  try {
-    deepStrictEqual(found, expected);
-  } catch (error) {
-    throw new Error(`${what}: ${(error as Error).message}`, { cause: error });
-  }
 }
