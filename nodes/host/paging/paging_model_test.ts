@@ -59,6 +59,8 @@ const RANGE_AT = {
   offset: fc.constantFrom(0, 0, 1, 100),
   length: fc.nat(6 * PAGE),
 };
+/** Of a region's first byte, which the first region has in the middle of a page. */
+const AT = fc.oneof(fc.nat(4 * PAGE), fc.constantFrom(0, PAGE - 100, PAGE, 2 * PAGE));
 const of = fc.option(fc.nat(2), { nil: undefined });
 const ACTS = {
   fault: fc.record({
@@ -67,7 +69,7 @@ const ACTS = {
   }),
   advise: fc.record({
     kind: fc.constant("advise" as const),
-    places: fc.array(fc.record({ place, offset: fc.nat(5 * PAGE), length: fc.nat(4 * PAGE) }), {
+    places: fc.array(fc.record({ place, offset: AT, length: AT }), {
       maxLength: 3,
     }),
     ...{ write: fc.boolean(), fault: fc.boolean() },

@@ -789,6 +789,14 @@ class Bench {
       "queue pairs' parts",
     );
     const statistics = HINTS.statistics(device, "report");
+    const { kinds, operands, work } = hints.plan;
+    const has = [(kinds & HINT_KINDS.atomic) !== 0, operands, work !== undefined];
+    const names = ["hintWordsRead", "hintOperandsSame", "hintsOverrun"];
+    same(names.map((name) => name in statistics), has, "counters of what the card does");
+    const ofReports = Object.keys(HINTS.statistics(device, "program")).filter((name) =>
+      name.startsWith("hintLead")
+    );
+    same(ofReports, [], "counters of reports alone");
     const counted = new Map([
       ...model.counters,
       ...Object.entries(hints.work ? model.work.counters : {}),
