@@ -125,7 +125,7 @@ const THEMES: readonly (readonly Kind[])[] = [
 ];
 const acts: fc.Arbitrary<Act[]> = fc.oneof(...THEMES.map((kinds) => {
   const one: fc.Arbitrary<Act> = fc.oneof(...kinds.map((kind): fc.Arbitrary<Act> => ACTS[kind]));
-  return fc.array(one, { minLength: 10, maxLength: 60 });
+  return fc.array(one, { minLength: 10, maxLength: 60, size: "max" });
 }));
 
 interface Added {
@@ -455,7 +455,7 @@ describe("the driver's side of on-demand paging does what its model says", () =>
           const bench = new Bench(world);
           for (const each of all) bench.step(each);
         }),
-        seeded({ numRuns: 150 }),
+        seeded({ numRuns: 120 }),
       );
     });
   }

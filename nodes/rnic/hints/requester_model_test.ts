@@ -164,7 +164,7 @@ const THEMES: readonly (readonly Kind[])[] = [
 ];
 const acts: fc.Arbitrary<Act[]> = fc.oneof(...THEMES.map((kinds) => {
   const one: fc.Arbitrary<Act> = fc.oneof(...kinds.map((kind): fc.Arbitrary<Act> => ACTS[kind]));
-  return fc.array(one, { minLength: 15, maxLength: 60 });
+  return fc.array(one, { minLength: 15, maxLength: 60, size: "max" });
 }));
 
 class Bench {
