@@ -172,7 +172,7 @@ const THEMES: readonly Theme[] = [
       queuePairs: 2,
       kinds: HINT_KINDS.prefetch | HINT_KINDS.receive,
     },
-    acts: ["map", "map", "hint", "hint", "hint", "take", "request", "request", "context", "time"],
+    acts: ["map", "map", "hint", "hint", "hint", "take", "request", "request", "request", "time"],
   },
 ];
 
@@ -222,13 +222,12 @@ function hintOf(theme: Theme, qp: fc.Arbitrary<number>) {
   });
 }
 
-const range = {
-  region: fc.nat(1),
-  page: fc.oneof(fc.nat(3), fc.nat(19)),
-  count: fc.oneof(fc.constant(1), fc.integer({ min: 1, max: 9 })),
-};
-
-function othersOf(qp: fc.Arbitrary<number>) {
+function othersOf(qp: fc.Arbitrary<number>, { pages = 19 }: Pick<Theme, "pages">) {
+  const range = {
+    region: fc.nat(1),
+    page: fc.oneof(fc.nat(Math.min(3, pages)), fc.nat(pages)),
+    count: fc.oneof(fc.constant(1), fc.integer({ min: 1, max: 9 })),
+  };
   return {
     words: fc.record({
       kind: fc.constant("words" as const),
@@ -284,7 +283,7 @@ type Made = ReturnType<typeof hintOf> | Others[keyof Others];
 type Act = Made extends fc.Arbitrary<infer T> ? T : never;
 
 const acts: fc.Arbitrary<Act[]> = fc.oneof(...THEMES.map((theme) => {
-  const qp = fc.nat(theme.queuePairs ?? 7), others = othersOf(qp);
+  const qp = fc.nat(theme.queuePairs ?? 7), others = othersOf(qp, theme);
   const one: fc.Arbitrary<Act> = fc.oneof(
     ...theme.acts.map((kind): fc.Arbitrary<Act> =>
       kind === "hint" ? hintOf(theme, qp) : others[kind]
