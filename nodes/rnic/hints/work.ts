@@ -91,8 +91,7 @@ function requesterOf(item: WorkItem): number | undefined {
 /** Begins the next pieces, as far as one place does them: one event tells a core of all of them. */
 function goOn(device: Device, work: Work, due: DueWork): void {
   const { plan } = work;
-  const [piece] = due.rest;
-  if (piece === undefined) return insert(work, due);
+  const piece = due.rest[0]!;
   if (isOnCore(plan[piece]!)) {
     const id = work.nextId++;
     work.atHost.set(id, due);

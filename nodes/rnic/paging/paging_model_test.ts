@@ -497,6 +497,16 @@ describe("a card's paging does what its model says", () => {
     }
   });
 
+  it("pinned memory whose translations all fit is not looked at", () => {
+    const card = new HintCard({});
+    const region = card.register({ va: 0x1_0000_0000, pages: 1 }, { frames: [0] });
+    const qp = card.connect({ qpn: 20, address: 9, destQpn: 40 });
+    const segments = [{ region, va: region.va, length: 8 }];
+    const access = { segments, offset: 0, length: 8, write: true };
+    same(checkAccess(card.device, access, { kind: "request", qp }), "ready");
+    same(PAGING.statistics(card.device), {});
+  });
+
   it("a table of many pages is in memory whole, and once", () => {
     for (const pages of [512, 513, 1024, 1100]) {
       const card = new HintCard({ translations: { entries: 8, evict: "lru" } });
