@@ -1,7 +1,7 @@
 /**
- * How the command asks a console that runs for one more address: a socket in a folder that its owner
- * alone may enter, so that whoever reaches it may do all that the owner may. The folder `consoles` of
- * the cache has a file for each console, which says where its socket is.
+ * How the command asks a running console for one more address. The socket is in a folder that only
+ * the console's user may enter, so a process that can open it has that user's rights anyway. The
+ * folder `consoles` of the cache has a file for each console, which names its socket.
  */
 import { ifThere, jsonIfThere, writeWhole } from "../base/files.ts";
 import { cacheFolder } from "../base/paths.ts";
@@ -20,11 +20,15 @@ export interface LinkDoor {
   readonly close: () => Promise<void>;
 }
 
-/** @param options.link makes an address that signs one browser in. */
+/**
+ * @param options.link makes an address that signs one browser in.
+ * @param options.askedMs one that has not asked by then is sent away.
+ */
 export async function openLinkDoor(
-  { origin, link }: {
+  { origin, link, askedMs = ASKED_MS }: {
     readonly origin: string;
     readonly link: (role: Role) => Promise<string>;
+    readonly askedMs?: number;
   },
 ): Promise<LinkDoor> {
   // A path in the cache may be longer than a socket's may be.
@@ -34,11 +38,17 @@ export async function openLinkDoor(
   const folderOfAll = runningFolder(), file = `${folderOfAll}/${Deno.pid}.json`;
   await Deno.mkdir(folderOfAll, { recursive: true, mode: 0o700 });
   writeWhole(file, JSON.stringify({ pid: Deno.pid, origin, socket }));
-  const serving = serve(listener, link);
+  const open = new Set<Deno.UnixConn>();
+  const serving = serve(listener, async (connection) => {
+    open.add(connection);
+    await answer(connection, { link, askedMs });
+    open.delete(connection);
+  });
   return {
     close: async () => {
       listener.close();
       await serving;
+      for (const connection of open) close(connection);
       ifThere(() => Deno.removeSync(file));
       await Deno.remove(folder, { recursive: true });
     },
@@ -47,26 +57,44 @@ export async function openLinkDoor(
 
 async function serve(
   listener: Deno.UnixListener,
-  link: (role: Role) => Promise<string>,
+  answer: (connection: Deno.UnixConn) => Promise<void>,
 ): Promise<void> {
-  for await (const connection of listener) {
-    try {
-      const role = await firstLine(connection);
-      if (role !== "operator" && role !== "viewer") continue;
-      await connection.write(new TextEncoder().encode(`${await link(role)}\n`));
-    } catch {
-      // The other end has gone.
-    } finally {
-      connection.close();
-    }
+  // One that asks nothing keeps no other waiting.
+  for await (const connection of listener) void answer(connection);
+}
+
+async function answer(
+  connection: Deno.UnixConn,
+  { link, askedMs }: {
+    readonly link: (role: Role) => Promise<string>;
+    readonly askedMs: number;
+  },
+): Promise<void> {
+  try {
+    const role = await firstLine(connection, askedMs);
+    if (role !== "operator" && role !== "viewer") return;
+    await connection.write(new TextEncoder().encode(`${await link(role)}\n`));
+  } catch {
+    // The other end has gone, or has asked nothing in time.
+  } finally {
+    close(connection);
+  }
+}
+
+/** Also one that is closed. */
+function close(connection: Deno.UnixConn): void {
+  try {
+    connection.close();
+  } catch (error) {
+    if (!(error instanceof Deno.errors.BadResource)) throw error;
   }
 }
 
 const ASKED_MS = 5_000;
 const NEWLINE = 0x0a;
 
-async function firstLine(connection: Deno.UnixConn): Promise<string> {
-  const timer = setTimeout(() => connection.close(), ASKED_MS);
+async function firstLine(connection: Deno.UnixConn, withinMs = ASKED_MS): Promise<string> {
+  const timer = setTimeout(() => close(connection), withinMs);
   try {
     // `lines` would close the connection behind the first one.
     const buffer = new Uint8Array(400);

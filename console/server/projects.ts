@@ -12,9 +12,13 @@ import { ApiFailure } from "./doors/errors.ts";
 type Project = z.infer<typeof project>;
 type ProjectFile = z.infer<typeof projectFile>;
 
+/** Of an upload that is under way. */
+const HALF = ".upload-";
+/** One that grows no more by then has no console: several may run. */
+const HALF_GROWS_MS = 3_600_000;
+
 export class Projects {
   readonly #root: string;
-  #uploads = 0;
 
   /** @param root default: in the user's cache. */
   constructor(root: string = `${cacheFolder("console")}/projects`) {
@@ -57,27 +61,53 @@ export class Projects {
     content: ReadableStream<Uint8Array> | null,
   ): Promise<ProjectFile> {
     const isNew = !this.#names().includes(project);
-    if (isNew && this.#names().length >= PROJECT_LIMITS.projects) {
-      throw full(`There are ${PROJECT_LIMITS.projects} projects, the most: delete one`);
-    }
-    const target = this.#file(project, name),
-      others = this.files(project)
-        .filter((file) => file.name !== name);
-    if (others.length >= PROJECT_LIMITS.files) {
-      throw full(`${project} has ${PROJECT_LIMITS.files} files, the most: delete one`);
-    }
-    const most = Math.min(PROJECT_LIMITS.fileBytes, PROJECT_LIMITS.projectBytes - sum(others));
-    const folder = this.folderOf(project);
+    const target = this.#file(project, name);
+    const most = this.#roomFor(project, name);
     // No name of an upload begins with a dot.
-    const half = `${folder}/.upload-${Deno.pid}-${++this.#uploads}`;
+    const half = `${this.folderOf(project)}/${HALF}${crypto.randomUUID()}`;
     try {
-      await write(half, content, most);
+      const bytes = await write(half, content, most);
+      // Others may have come in meanwhile; nothing does between here and the file's name.
+      const left = this.#roomFor(project, name);
+      if (bytes > left) throw noRoom(left);
       Deno.renameSync(half, target);
     } finally {
       ifThere(() => Deno.removeSync(half));
       if (isNew) this.#forgetEmpty(project);
     }
     return this.files(project).find((file) => file.name === name)!;
+  }
+
+  /** Of uploads that a console has not taken to their end, as it was killed. */
+  removeHalves(): void {
+    for (const { name, isDirectory } of ifThere(() => [...Deno.readDirSync(this.#root)]) ?? []) {
+      if (!isDirectory || !PROJECT_NAME.test(name)) continue;
+      const folder = this.#folder(name);
+      for (const file of ifThere(() => [...Deno.readDirSync(folder)]) ?? []) {
+        if (!file.name.startsWith(HALF)) continue;
+        const path = `${folder}/${file.name}`, changed = ifThere(() => Deno.statSync(path))?.mtime;
+        if (Date.now() - (changed?.getTime() ?? 0) > HALF_GROWS_MS) {
+          ifThere(() => Deno.removeSync(path));
+        }
+      }
+    }
+  }
+
+  /**
+   * Bytes of the largest file that fits in under this name.
+   * @throws ApiFailure where none does.
+   */
+  #roomFor(project: string, name: string): number {
+    const names = this.#names();
+    if (!names.includes(project) && names.length >= PROJECT_LIMITS.projects) {
+      throw full(`There are ${PROJECT_LIMITS.projects} projects, the most: delete one`);
+    }
+    const others = this.files(project).filter((file) => file.name !== name);
+    if (others.length >= PROJECT_LIMITS.files) {
+      throw full(`${project} has ${PROJECT_LIMITS.files} files, the most: delete one`);
+    }
+    const left = PROJECT_LIMITS.projectBytes - sum(others);
+    return Math.max(0, Math.min(PROJECT_LIMITS.fileBytes, left));
   }
 
   /** @throws ApiFailure where there is none. */
@@ -133,16 +163,22 @@ function full(message: string): ApiFailure {
   return new ApiFailure("too-large", message);
 }
 
+function noRoom(most: number): ApiFailure {
+  return full(`There is room for a file of ${most} bytes at most`);
+}
+
+/** The bytes that it has written. */
 async function write(
   path: string,
   content: ReadableStream<Uint8Array> | null,
   most: number,
-): Promise<void> {
+): Promise<number> {
   using file = Deno.openSync(path, { write: true, createNew: true, mode: 0o600 });
   let bytes = 0;
   for await (const chunk of content ?? []) {
     bytes += chunk.length;
-    if (bytes > most) throw full(`There is room for a file of ${most} bytes at most`);
+    if (bytes > most) throw noRoom(most);
     for (let at = 0; at < chunk.length;) at += file.writeSync(chunk.subarray(at));
   }
+  return bytes;
 }

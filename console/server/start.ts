@@ -70,6 +70,7 @@ export async function startConsole(options: StartOptions): Promise<Started> {
   const audit = new AuditLog(auditFile);
   const watchers = new Watchers({ wallMs }), jobs = new Jobs({ wallMs, allowNative, audit });
   const replays = new Replays({ wallMs }), projects = new Projects(`${folder}/projects`);
+  projects.removeHalves();
   if (rack !== undefined) jobs.addOwn(rack);
   const version = versionText();
   const server = await listen(options, ({ origins }) =>

@@ -203,6 +203,52 @@ describe("uploads", () => {
     );
   });
 
+  it("keep to their limits when several come in at once", async () => {
+    const folder = `${cache}/console/projects/crowd`;
+    await Deno.mkdir(folder);
+    await Deno.writeTextFile(`${folder}/f0`, "x");
+    await Deno.truncate(`${folder}/f0`, PROJECT_LIMITS.projectBytes - 1_000);
+    const gates = ["a", "b"].map((name) => {
+      const gate = new TransformStream<Uint8Array, Uint8Array>();
+      const answer = console.send("PUT", `${API}/projects/crowd/files/${name}`, {
+        key,
+        body: gate.readable,
+        // Without a length the server reads all of it first.
+        headers: { "Content-Type": "application/octet-stream", "Content-Length": "600" },
+      });
+      return { gate: gate.writable.getWriter(), answer };
+    });
+    // Both have begun when either ends.
+    for (const { gate } of gates) await gate.write(new Uint8Array(300));
+    await eventually("both uploads are under way", () => {
+      const halves = [...Deno.readDirSync(folder)].filter(({ name }) => name.startsWith(".upload-"));
+      return halves.length === 2;
+    });
+    for (const { gate } of gates) {
+      await gate.write(new Uint8Array(300));
+      await gate.close();
+    }
+    const answers = await Promise.all(gates.map(({ answer }) => answer));
+    assert.deepEqual(answers.map(({ status }) => status).sort(), [200, 413]);
+    assert.equal((await good("GET", "/projects/crowd/files")).files.length, 2);
+    assert.deepEqual(
+      [...Deno.readDirSync(folder)].filter(({ name }) => name.startsWith(".")),
+      [],
+    );
+  });
+
+  it("that a console has left half done go when one starts, but none that grows", async () => {
+    const folder = `${cache}/console/projects/half`;
+    await Deno.mkdir(folder);
+    for (const name of [".upload-old", ".upload-new"]) {
+      await Deno.writeTextFile(`${folder}/${name}`, "x");
+    }
+    const yesterday = new Date(Date.now() - 86_400_000);
+    await Deno.utime(`${folder}/.upload-old`, yesterday, yesterday);
+    console.projects.removeHalves();
+    assert.deepEqual([...Deno.readDirSync(folder)].map(({ name }) => name), [".upload-new"]);
+  });
+
   it("are a viewer's to read only", async () => {
     await upload("seen", "x.bin", "x");
     const path = `${API}/projects/seen/files/x.bin`;
