@@ -44,6 +44,7 @@ export type Validation = z.infer<typeof valid>;
 export const runScenario = z.object({
   name: z.string(),
   text: z.string().describe("its choices made, its paths absolute, what was done as faults:"),
+  project: projectName.optional().describe("whose uploaded files it reads"),
   faults: z.number().int().describe("done by hand"),
   notes: z.array(z.string()).describe("what of the run the text cannot say"),
   problems: z.array(problem).describe("why it cannot be run; empty: it can"),

@@ -1,9 +1,10 @@
 import { resolve } from "node:path";
+import { PERFETTO_BEGIN } from "../../fabric/capture/perfetto.ts";
 import type { ObservationScope } from "../../fabric/capture/observation.ts";
 import { refusal } from "../../fabric/rack/plan/problem.ts";
 import type { CaptureFiles } from "../../fabric/rack/assembly/run_file.ts";
 import type { CaptureSection } from "../../fabric/rack/scenario/schema.ts";
-import { ifThere, isThere } from "../base/files.ts";
+import { ifThere, isThere, readInto } from "../base/files.ts";
 import { admitTarget, type Reach } from "../scenarios/read_door.ts";
 
 export function recordingsIn(directory: string): string {
@@ -18,7 +19,8 @@ export function scopeFor({ pcap, perfetto }: CaptureFiles): ObservationScope | u
 /**
  * From the command line (relative to the current directory), else from the scenario (relative to
  * its folder, or `true` for the run's directory).
- * @throws Refusal where a scenario names a place outside of what it may read, so write.
+ * @throws Refusal where a scenario names a place outside of its own folder, or a file there that is
+ * no trace of an earlier run.
  */
 export function captureFiles({ flags, scenario, reach, directory }: {
   readonly flags: { readonly pcap?: string | true; readonly perfetto?: string | true };
@@ -33,10 +35,24 @@ export function captureFiles({ flags, scenario, reach, directory }: {
       ? resolve(given)
       : named === true
       ? `${directory}/${own}`
-      : named && admitTarget(named, reach, "A capture");
+      : named && admitted(named, reach);
   const pcap = place(flags.pcap, scenario.pcap, "captures");
   const perfetto = place(flags.perfetto, scenario.perfetto, "captures/perfetto.json");
   return { ...(pcap && { pcap }), ...(perfetto && { perfetto }) };
+}
+
+function admitted(named: string, reach: Reach): string {
+  const target = admitTarget(named, reach, "A capture");
+  const there = ifThere(() => Deno.lstatSync(target));
+  if (there === undefined || there.isDirectory || beginsAsPerfetto(target)) return target;
+  const found = `A capture: ${target} is there, and is no capture`;
+  throw refusal("", { found, expected: "another place: a scenario overwrites nothing else" });
+}
+
+function beginsAsPerfetto(path: string): boolean {
+  const begin = new TextEncoder().encode(PERFETTO_BEGIN), found = new Uint8Array(begin.length);
+  using file = Deno.openSync(path);
+  return readInto(file, found) === begin.length && found.every((byte, i) => byte === begin[i]);
 }
 
 /**

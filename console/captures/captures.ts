@@ -13,7 +13,7 @@ import {
 import type { RackPlan } from "../../fabric/rack/plan/plan.ts";
 import type { CaptureFiles } from "../../fabric/rack/assembly/run_file.ts";
 import { readRunFile } from "../rack/run_directory.ts";
-import { isThere, readInto } from "../base/files.ts";
+import { ifThere, isThere, readInto } from "../base/files.ts";
 import { pcapOf, recordingsIn, removeRecordings } from "./capture_files.ts";
 import { type RecordedKill, recordedKills } from "../../nodes/files.ts";
 
@@ -77,7 +77,9 @@ async function writeAll(
   signal: AbortSignal | undefined,
 ): Promise<void> {
   const half = `${path}.part`;
-  const file = Deno.openSync(half, { create: true, write: true, truncate: true });
+  // Of a run that was killed; never through a link.
+  ifThere(() => Deno.removeSync(half));
+  const file = Deno.openSync(half, { createNew: true, write: true });
   try {
     for (const chunk of chunksOf(parts)) {
       for (let at = 0; at < chunk.length;) at += file.writeSync(chunk.subarray(at));

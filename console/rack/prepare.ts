@@ -92,7 +92,7 @@ export async function prepare(
   source: ScenarioSource,
   options: PrepareOptions,
 ): Promise<Prepared[]> {
-  const { path, base, allowRead, scenario: read } = source;
+  const { path, base, allowRead, isReadOnly = false, scenario: read } = source;
   if (options.isTyped) refuseUnused(read, { path, options });
   const { programs, native } = await withBinaries(options.programs ?? read.programs, {
     reach: source,
@@ -117,7 +117,7 @@ export async function prepare(
       variant,
       plan,
       partitions: partitionsOf(plan, options.packing),
-      reach: { base, allowRead },
+      reach: { base, allowRead, isReadOnly },
       inputs: await findInputs(plan, source, options.input),
       ...(native && { native }),
       ...await findPrograms(variant, {

@@ -16,6 +16,8 @@ export interface Reach {
    * there as well.
    */
   readonly allowRead: readonly string[];
+  /** Its runs write into their own directories alone; else its captures may go below `base`. */
+  readonly isReadOnly?: boolean;
   /** Told of each file that is let through, by its path without links. */
   readonly onRead?: (file: string) => void;
 }
@@ -57,20 +59,33 @@ export function admitFile(name: string, reach: Reach, role: string): string {
 
 /**
  * Where a scenario writes to: an absolute path that may not be there yet.
- * @throws Refusal where it is outside of what the scenario may read, also by a link.
+ * @throws Refusal where it is outside of the scenario's own folder, also by a link, and where the
+ * scenario is to write nothing.
  */
-export function admitTarget(name: string, reach: Reach, role: string): string {
-  const path = resolve(reach.base === "" ? "/" : reach.base, name);
+export function admitTarget(
+  name: string,
+  { base, isReadOnly = false }: Reach,
+  role: string,
+): string {
+  if (isReadOnly) {
+    const found = `${role}: ${name}, and this scenario writes into its run's directory alone`;
+    throw refusal("", { found, expected: "true, for that directory" });
+  }
+  const path = resolve(base === "" ? "/" : base, name);
+  const own = { base, allowRead: [] };
   let there = path, rest = "";
   for (; there !== "/"; there = there.replace(/\/[^/]*$/, "") || "/") {
     const real = ifReadable(() => Deno.realPathSync(there));
     if (real !== undefined) {
-      if (isBelow(`${real}${rest}/`, reach)) return path + (name.endsWith("/") ? "/" : "");
+      if (isBelow(`${real}${rest}/`, own)) return path + (name.endsWith("/") ? "/" : "");
       break;
     }
     rest = there.slice(there.lastIndexOf("/")) + rest;
   }
-  throw outside(path, reach, role);
+  throw refusal("", {
+    found: `${role}: ${path} is outside of the folder that this scenario writes to (${base})`,
+    expected: "a place below it, or the command's own option for it",
+  });
 }
 
 /**
@@ -113,7 +128,7 @@ function statOf(path: string): Deno.FileInfo | undefined {
   return ifReadable(() => Deno.statSync(path));
 }
 
-/** What may not be looked at is not there. */
+/** What cannot be looked at counts as absent. */
 function ifReadable<T>(read: () => T): T | undefined {
   try {
     return ifThere(read);

@@ -25,9 +25,10 @@ export interface ScenarioSource extends Reach {
  */
 export async function readScenario(
   path: string,
-  { base, allowRead = [], onRead }: {
+  { base, allowRead = [], isReadOnly, onRead }: {
     readonly base?: string | undefined;
     readonly allowRead?: readonly string[] | undefined;
+    readonly isReadOnly?: boolean | undefined;
     readonly onRead?: Reach["onRead"] | undefined;
   } = {},
 ): Promise<ScenarioSource> {
@@ -36,6 +37,7 @@ export async function readScenario(
     path,
     base: base ?? (isFile ? await folderOf(path) : Deno.cwd()),
     allowRead: allowRead.map(allowedFolder),
+    ...(isReadOnly === true && { isReadOnly }),
     ...(onRead && { onRead }),
   });
 }

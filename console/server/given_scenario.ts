@@ -24,7 +24,7 @@ export async function givenScenario(
 ): Promise<GivenScenario> {
   if ("shipped" in source) {
     const { file, name } = await shippedNamed(source.shipped);
-    return { path: file, reach: { base: SHIPPED_FOLDER, allowRead: [] }, title: name };
+    return { path: file, reach: { base: SHIPPED_FOLDER, allowRead: [], isReadOnly: true }, title: name };
   }
   const { text, like, project = DEFAULT_PROJECT } = source;
   const shipped = like === undefined ? undefined : await shippedNamed(like);
@@ -32,7 +32,7 @@ export async function givenScenario(
   const [base, other] = shipped === undefined ? [own, SHIPPED_FOLDER] : [SHIPPED_FOLDER, own];
   return {
     path: await keepText(text),
-    reach: { base, allowRead: [other, ...allowRead] },
+    reach: { base, allowRead: [other, ...allowRead], isReadOnly: true },
     title: shipped?.name ?? "a text",
   };
 }

@@ -51,6 +51,13 @@ export class Projects {
     return Deno.realPathSync(folder);
   }
 
+  /** Whose files a text names by absolute paths, as the scenario of a run does. */
+  namedIn(text: string): string | undefined {
+    const root = ifThere(() => Deno.realPathSync(this.#root));
+    if (root === undefined) return undefined;
+    return this.#names().find((name) => text.includes(`${root}/${name}/`));
+  }
+
   /**
    * Takes an upload, as a whole or not at all; replaces a file of that name.
    * @throws ApiFailure where it does not fit in.

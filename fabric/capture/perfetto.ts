@@ -21,9 +21,12 @@ export interface TracedRun {
   readonly events: Iterable<SeenEvent>;
 }
 
+/** Of every trace: tells one from other files. */
+export const PERFETTO_BEGIN = '{"displayTimeUnit":"ns","traceEvents":[';
+
 /** In parts. */
 export function* perfettoOf(runs: readonly TracedRun[]): Generator<string> {
-  yield '{"displayTimeUnit":"ns","traceEvents":[';
+  yield PERFETTO_BEGIN;
   let separator = "\n";
   const numbers = { pids: 0, flows: 0 };
   for (const run of runs) {

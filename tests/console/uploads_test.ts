@@ -132,6 +132,41 @@ describe("scenarios of a console", () => {
     assert.deepEqual((await good("POST", "/scenarios/validate", repeated)).problems, []);
   });
 
+  it("of a run are validated against its project, and a look at them is no entry in the log", async () => {
+    await upload("looked", "well.ts", PROGRAM);
+    const scenario = { text: text("{ on: a, program: ./well.ts }"), project: "looked" };
+    const { job } = await ended({ kind: "run", packing: "all", scenario });
+    assert.equal(job.state, "done", job.error);
+    const before = await reads();
+    const found = await good("GET", `/runs/${job.run}/scenario`);
+    assert.deepEqual(found.problems, []);
+    assert.equal(found.project, "looked");
+    assert.equal((await reads()).length, before.length);
+    await good("DELETE", "/projects/looked/files/well.ts");
+    const [problem] = (await good("GET", `/runs/${job.run}/scenario`)).problems;
+    assert.match(problem.found, /well\.ts/);
+  });
+
+  it("write into their run's directory alone", async () => {
+    await upload("captures", "mine.txt", "years of work");
+    await upload("captures", "well.ts", PROGRAM);
+    for (const place of ["{ perfetto: mine.txt }", "{ pcap: ./pcap }"]) {
+      const { job } = await ended({
+        kind: "run",
+        packing: "all",
+        scenario: {
+          text: `${text("{ on: a, program: ./well.ts }")}capture: ${place}\n`,
+          project: "captures",
+        },
+      });
+      assert.equal(job.state, "failed", place);
+      assert.match(job.error, /writes into its run's directory alone/, place);
+    }
+    const kept = await console.send("GET", `${API}/projects/captures/files/mine.txt`, { key });
+    assert.equal(kept.text, "years of work");
+    assert.equal((await good("GET", "/projects/captures/files")).files.length, 2);
+  });
+
   it("read below what the command line of the console names", async () => {
     const folder = `${cache}/named`;
     await Deno.mkdir(folder);

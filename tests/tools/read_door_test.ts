@@ -163,18 +163,31 @@ describe("What a scenario may read", () => {
     }
   });
 
-  it("is where it writes its captures to, too", async () => {
+  it("is where it writes its captures to, over no file but captures", async () => {
     const to = (place: string) => scenario(`capture: { pcap: ${place} }\n`);
-    const [out, up, link, own] = await rig.each([
+    const thesis = `${mine}/thesis.txt`, trace = `${mine}/trace.json`;
+    await Deno.writeTextFile(thesis, "years of work");
+    const perfetto = (place: string) => scenario(`capture: { perfetto: ${place} }\n`);
+    const [out, up, link, own, read, over, first] = await rig.each([
       ["run", "--pack", "all", await to(`${secret}/pcap`)],
       ["run", "--pack", "all", await to("../secret/pcap")],
       ["run", "--pack", "all", await to("away/pcap")],
       ["run", "--pack", "all", await to("pcap")],
+      ["run", "--pack", "all", "--allow-read", secret, await to(`${secret}/pcap`)],
+      ["run", "--pack", "all", await perfetto("thesis.txt")],
+      ["run", "--pack", "all", await perfetto("trace.json")],
     ]);
-    for (const { code, stderr } of [out!, up!, link!]) {
+    for (const { code, stderr } of [out!, up!, link!, read!]) {
       assert.equal(code, 64, stderr);
-      assert.match(stderr, /A capture: .* is outside of what this scenario may read/);
+      assert.match(stderr, /A capture: .* is outside of the folder that this scenario writes to/);
     }
+    assert.equal(over!.code, 64, over!.stderr);
+    assert.match(over!.stderr, /thesis\.txt is there, and is no capture/);
+    assert.equal(await Deno.readTextFile(thesis), "years of work");
+    assert.doesNotMatch(first!.stderr, /capture/);
+    assert.match(await Deno.readTextFile(trace), /traceEvents/);
+    const [again] = await rig.each([["run", "--pack", "all", await perfetto("trace.json")]]);
+    assert.doesNotMatch(again!.stderr, /is no capture/);
     assert.doesNotMatch(own!.stderr, /outside/);
     assert.deepEqual([...Deno.readDirSync(secret)].filter(({ name }) => name === "pcap"), []);
   });

@@ -58,7 +58,7 @@ const ofRun = createRoute({
 async function readGiven(
   given: z.output<typeof api.validateOrder>,
   console: Console,
-  onRead: (file: string) => void,
+  onRead?: (file: string) => void,
 ) {
   const { path, reach } = await givenScenario(given, console);
   return await readScenario(path, { ...reach, onRead });
@@ -80,15 +80,18 @@ export function scenarioRoutes(console: Console) {
       if (runFile === undefined) throw new ApiFailure("not-found", `${id} has no run file`);
       const { plan, partitions } = runFile;
       const found = scenarioOfRun({ run: id, directory, plan, partitions });
-      const by = c.get("caller");
-      const problems = await readGiven(
-        found,
-        console,
-        (file) => console.audit.addRead(by, { file, detail: { scenarioOf: id } }),
-      )
+      const project = console.projects.namedIn(found.text);
+      const named = project === undefined ? {} : { project };
+      const problems = await readGiven({ text: found.text, ...named }, console)
         .then((source) => validateScenario(source, { signal }))
         .then(() => [], problemsOf);
-      return c.json({ ...found, notes: [...found.notes], name: plan.scenario, problems }, 200);
+      return c.json({
+        ...found,
+        ...named,
+        notes: [...found.notes],
+        name: plan.scenario,
+        problems,
+      }, 200);
     })
     .openapi(list, async (c) => {
       const scenarios = (await shippedScenarios()).map(({ name, about }) => ({ name, about }));

@@ -177,7 +177,8 @@ async function sourceOf(name: string): Promise<Source> {
     return { text, title, about: "as it is shipped", notes: [], ...(!isNew && { like: name }) };
   }
   const id = name.slice(OF_RUN.length);
-  const { text, faults, notes } = await api.scenarioOf(id, variant.peek());
+  const { text, faults, notes, project: read } = await api.scenarioOf(id, variant.peek());
+  if (read !== undefined) project.value = read;
   const about = `as it was run, ${plural(faults, "fault")} by hand`;
   return { text, title: id, about, notes };
 }
