@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { HINT_TRANSPORTS } from "../../fabric/rack/plan/hint_plan.ts";
 import { QUEUE_STORES } from "../../fabric/rack/plan/queue_plan.ts";
-import { name, seed, time } from "./common.ts";
+import { maybe, name, seed, time } from "./common.ts";
 
 const latencies = z.object({ median: time, p99: time, max: time });
 
@@ -32,19 +32,23 @@ const methodRow = z.object({
 }).meta({ id: "MethodRow" });
 export type MethodRow = z.infer<typeof methodRow>;
 
+/** A violation of a promise. */
+export const finding = z.object({
+  text: z.string(),
+  scm: maybe(z.object({ host: name, from: z.number(), to: z.number() }))
+    .describe("where in a host's SCM"),
+  at: z.object({ node: name, time })
+    .describe("which device does it, and when; else an instant that shows it"),
+}).meta({ id: "Finding" });
+
 const check = z.object({
   name: z.string(),
   promise: z.string(),
   looked: z.array(z.string()).describe("how much the check examined, by variant"),
   holds: z.boolean(),
   detail: z.string().describe("the violation, of many the first ones; empty where the check holds"),
-  findings: z.array(z.object({
-    variant: z.string(),
-    text: z.string(),
-    scm: z.object({ host: name, from: z.number(), to: z.number() }).optional()
-      .describe("where in a host's SCM"),
-    at: z.object({ node: name, time }).optional().describe("which device does it, and when"),
-  })).optional().describe("each violation of a promise by itself"),
+  findings: z.array(finding.extend({ variant: z.string() }).meta({ id: "FindingOfVariant" }))
+    .optional().describe("each violation of a promise by itself"),
   mayBeMore: z.literal(true).optional().describe("the check has stopped at its limit"),
 }).meta({ id: "Check" });
 

@@ -12,10 +12,10 @@ import type {
   TimedRecord,
 } from "../../fabric/audit.ts";
 import { nameOf } from "./noted_writes.ts";
-import { checkerOf, type CheckSteps, inSteps, type RunRecord } from "./run_record.ts";
+import { checkerOf, type CheckSteps, inSteps, mostOf, type RunRecord } from "./run_record.ts";
 import { isPutResult, isReportedOnce } from "./survival.ts";
 import { lifeAt } from "./lives.ts";
-import { countOf, type Finding, FINDINGS_MAX } from "./finding.ts";
+import { countOf, type Finding } from "./finding.ts";
 
 export const completions = checkerOf({
   name: "completes-once-in-order",
@@ -32,7 +32,7 @@ function completedIn({ notes }: RunRecord): number {
 }
 
 function* checkCompletions(run: RunRecord): CheckSteps {
-  const findings: Finding[] = [];
+  const findings: Finding[] = [], most = mostOf(run);
   const queues = new Queues();
   const states = new Map<string, "written" | "persistent">();
   yield* inSteps(run.notes, (timed) => {
@@ -42,16 +42,16 @@ function* checkCompletions(run: RunRecord): CheckSteps {
     if (wrong === undefined) return undefined;
     const { node, time } = timed;
     findings.push({ text: `${node}: ${wrong}`, at: { node, time } });
-    return findings.length >= FINDINGS_MAX ? "stop" : undefined;
+    return findings.length >= most ? "stop" : undefined;
   });
-  if (findings.length >= FINDINGS_MAX) return findings;
+  if (findings.length >= most) return findings;
   for (const { node, time, value } of run.reports) {
     if (!isPutResult(value) || isReportedOnce(value)) continue;
     const text =
       `${node}: put to ${value.to} took a completion of no outstanding message, or a second one`;
     findings.push({ text, at: { node, time } });
   }
-  return findings;
+  return findings.slice(0, most);
 }
 
 function isOfQueue(note: AuditRecord): note is QueueRecord {

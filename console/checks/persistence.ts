@@ -13,6 +13,7 @@ import {
   drained,
   type ImageView,
   inSteps,
+  mostOf,
   type RunRecord,
   type Steps,
 } from "./run_record.ts";
@@ -25,7 +26,7 @@ import {
   UNIT_BYTES,
   type WriteOrder,
 } from "./values.ts";
-import { countOf, type Finding, FINDINGS_MAX } from "./finding.ts";
+import { countOf, type Finding, nodeTime } from "./finding.ts";
 
 export const persistence = checkerOf({
   name: "survives-what-was-reported",
@@ -60,7 +61,7 @@ function* notedIn(run: RunRecord): Steps<Noted> {
 
 function* checkSteps(run: RunRecord): CheckSteps {
   const { writes } = yield* notedIn(run);
-  const findings: Finding[] = [], most = run.lossesMost ?? FINDINGS_MAX;
+  const findings: Finding[] = [], most = mostOf(run);
   const freed = yield* freedRanges(run.notes);
   for (const [host, on] of Map.groupBy(writes, (write) => write.on)) {
     const found = run.scm(host);
@@ -78,7 +79,7 @@ function* checkSteps(run: RunRecord): CheckSteps {
     yield* promiseWhatIsBehind(scm, on);
     for (const range of yield* byteRangesOf(on)) {
       yield;
-      findings.push(...yield* judge(scm, range));
+      findings.push(...yield* judge(scm, range, most - findings.length));
       if (findings.length >= most) return findings.slice(0, most);
     }
   }
@@ -89,7 +90,8 @@ function* checkSteps(run: RunRecord): CheckSteps {
 function strayWrites(run: RunRecord, host: string, [first]: readonly NotedWrite[]): Finding[] {
   const isHost = run.plan.nodes.some(({ name, kind }) => name === host && kind === "host");
   if (isHost || first === undefined) return [];
-  return [{ text: `${first.name} is on "${host}", which is no host of this rack` }];
+  const text = `${first.name} is on "${host}", which is no host of this rack`;
+  return [{ text, at: nodeTime(first.issued) }];
 }
 
 interface Scm {
@@ -149,14 +151,14 @@ function* rangesBetween(
 
 const STEP_BYTES = 64 * UNIT_BYTES;
 
-function* judge(scm: Scm, range: ByteRange): CheckSteps {
+function* judge(scm: Scm, range: ByteRange, most: number): CheckSteps {
   const { from, to, writes } = range;
   const found = scm.image.read(from, to);
   const plain = scm.image.possible === undefined ? plainContents(range) : [];
   let order: WriteOrder | undefined;
   if (plain.some((content) => areEqual(content, found))) return [];
   const findings: Finding[] = [];
-  for (let at = from; at < to && findings.length < FINDINGS_MAX; at += UNIT_BYTES) {
+  for (let at = from; at < to && findings.length < most; at += UNIT_BYTES) {
     const place = at - from;
     if (place % STEP_BYTES === STEP_BYTES - UNIT_BYTES) yield;
     if (plain.some((content) => isSameUnit(content, found, place))) continue;
@@ -210,21 +212,23 @@ function breach(scm: Scm, unit: Unit): Finding {
   const { at, writes, found } = unit;
   const order = orderOf(writes.map((write) => ({ ...write, promised: undefined })));
   const isOlder = reaches(found, { unit: at, order }) !== undefined;
-  const what = isOlder
-    ? `is lost: ${lostPromise(unit)}`
+  const lost = isOlder ? lostPromise(unit) : undefined;
+  const what = lost !== undefined
+    ? `is lost: ${lost.text}`
     : isMixed(at, { writes, found })
     ? `is torn: 0x${found.toHex()} is neither old nor new of ${namesOf(writes)}`
     : `is from nowhere: 0x${found.toHex()}, touched by ${namesOf(writes)} only`;
   const to = at + UNIT_BYTES;
   return {
     text: `${scm.host}: SCM at 0x${at.toString(16)} ${what}`,
+    at: lost?.at ?? nodeTime(writes.at(-1)!.issued),
     scm: { host: scm.host, from: at, to },
   };
 }
 
 const LOST_TRIED = 32;
 
-function lostPromise({ at, writes, found }: Unit): string {
+function lostPromise({ at, writes, found }: Unit): Finding {
   const promised = writes.filter((write) => write.promised !== undefined)
     .toSorted((x, y) => y.promised!.order - x.promised!.order);
   const broken = promised.slice(0, LOST_TRIED).find((write) => {
@@ -233,10 +237,15 @@ function lostPromise({ at, writes, found }: Unit): string {
   }) ?? promised[0]!;
   const because = BEHIND.get(broken);
   if (because !== undefined) {
-    return `${because.name} is there, and ${broken.name}, which it comes after, is not`;
+    const text = `${because.name} is there, and ${broken.name}, which it comes after, is not`;
+    return { text, at: nodeTime(because.issued) };
   }
   const { time, node } = broken.promised!;
-  return `${broken.name} was confirmed persistent at ${time} ps (${node}), found 0x${found.toHex()}`;
+  const found16 = `0x${found.toHex()}`;
+  return {
+    text: `${broken.name} was confirmed persistent at ${time} ps (${node}), found ${found16}`,
+    at: { node, time },
+  };
 }
 
 function namesOf(writes: readonly NotedWrite[]): string {

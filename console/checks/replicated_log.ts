@@ -13,10 +13,11 @@ import {
   type CheckSteps,
   drained,
   inSteps,
+  mostOf,
   type RunRecord,
   type Steps,
 } from "./run_record.ts";
-import { countOf, type Finding } from "./finding.ts";
+import { countOf, type Finding, type NodeTime } from "./finding.ts";
 
 export const replicatedLog = checkerOf({
   name: "durable-records-are-kept",
@@ -31,28 +32,37 @@ export const replicatedLog = checkerOf({
 
 function* checkLogs(run: RunRecord): CheckSteps {
   const findings: Finding[] = [];
-  for (const note of yield* lastNotes(run)) findings.push(...yield* checkLog(run, note));
+  for (const last of yield* lastNotes(run)) {
+    findings.push(...yield* checkLog(run, last));
+    if (findings.length >= mostOf(run)) return findings.slice(0, mostOf(run));
+  }
   return findings;
 }
 
+interface LastNote {
+  readonly note: LogRecord;
+  readonly at: NodeTime;
+}
+
 function durableIn(run: RunRecord): number {
-  return drained(lastNotes(run)).reduce((sum, { durable }) => sum + durable, 0);
+  return drained(lastNotes(run)).reduce((sum, { note }) => sum + note.durable, 0);
 }
 
 /** The last note of each log since it was begun has the highest count. */
-function* lastNotes({ plan, notes, claims = false }: RunRecord): Steps<LogRecord[]> {
-  const last = new Map<string, LogRecord>();
+function* lastNotes({ plan, notes, claims = false }: RunRecord): Steps<LastNote[]> {
+  const last = new Map<string, LastNote>();
   const begun = new Map<string, number>();
   yield* inSteps(notes, ({ time, node, note }) => {
     if (note.kind !== "log" || note.anew !== true || !mayBeginAnew(plan, node)) return;
     begun.set(nameOf(note), Math.max(time, begun.get(nameOf(note)) ?? 0));
   });
-  yield* inSteps(notes, ({ time, note }) => {
+  yield* inSteps(notes, ({ time, node, note }) => {
     if (note.kind !== "log" || !(note.promised || claims)) return;
     const name = nameOf(note);
     if (time < (begun.get(name) ?? 0)) return;
     const known = last.get(name);
-    if (known === undefined || note.durable >= known.durable) last.set(name, note);
+    if (known !== undefined && note.durable < known.note.durable) return;
+    last.set(name, { note, at: { node, time } });
   });
   return [...last.values()];
 }
@@ -69,26 +79,46 @@ function mayBeginAnew({ nodes }: RunRecord["plan"], node: string): boolean {
   );
 }
 
-function* checkLog(run: RunRecord, note: LogRecord): CheckSteps {
+function* checkLog(run: RunRecord, { note, at }: LastNote): CheckSteps {
   const { replicas, quorum } = note;
-  const scans: { readonly host: string; readonly scan: LogScan }[] = [];
+  const scans: Scanned[] = [];
   for (const replica of replicas) {
     yield;
-    scans.push({ host: replica.host, scan: scanOf(run, note, replica) });
+    scans.push({ replica, scan: scanOf(run, note, replica) });
   }
   const findings: Finding[] = [];
   for (const chosen of subsets(scans, readQuorum(replicas.length, quorum))) {
     yield;
     const found = crcOfFirst(note.durable, chosen.map(({ scan }) => scan));
     if (found === note.crc) continue;
-    const hosts = chosen.map(({ host }) => host).join(", ");
+    const hosts = chosen.map(({ replica }) => replica.host).join(", ");
     const what = found === undefined ? "not as many" : "not these";
     findings.push({
       text:
         `log ${note.log}: ${note.durable} records were confirmed durable, ${hosts} have ${what}`,
+      at,
+      ...scmOf(note, shortest(chosen)),
     });
   }
   return findings;
+}
+
+interface Scanned {
+  readonly replica: LogRecord["replicas"][number];
+  readonly scan: LogScan;
+}
+
+function shortest(chosen: readonly Scanned[]): LogRecord["replicas"][number] {
+  return chosen.reduce((x, y) => y.scan.records.length < x.scan.records.length ? y : x).replica;
+}
+
+/** The first of its segments that it has. */
+function scmOf(
+  { recordBytes, segments }: LogRecord,
+  { host, at: [from] }: LogRecord["replicas"][number],
+): Pick<Finding, "scm"> {
+  const bytes = (segments[0] ?? 0) * slotBytes({ recordBytes });
+  return from === undefined || bytes === 0 ? {} : { scm: { host, from, to: from + bytes } };
 }
 
 /** A replica that was never reached has none of the log, or none of its later segments. */

@@ -3,7 +3,7 @@ import type { RackPlan } from "../../fabric/rack/plan/plan.ts";
 import type { Time } from "../../fabric/base/time.ts";
 import type { WireLedger } from "./wire_ledger.ts";
 import type { Life } from "./lives.ts";
-import type { Finding } from "./finding.ts";
+import { type Finding, FINDINGS_MAX } from "./finding.ts";
 
 export interface ReportSeen {
   readonly time: Time;
@@ -36,8 +36,8 @@ export interface RunRecord {
   /** Undefined where it cannot be read. */
   readonly scm: (host: string) => ImageView | undefined;
   readonly claims?: boolean;
-  /** Lost writes that are named, at most; default: {@link FINDINGS_MAX}. */
-  readonly lossesMost?: number;
+  /** Findings that a checker looks for, at most; default: {@link FINDINGS_MAX}. */
+  readonly findingsMost?: number;
   readonly wire?: WireLedger;
   readonly durable?: Iterable<{ readonly time: Time; readonly node: string }>;
 }
@@ -57,11 +57,15 @@ export interface Checker {
   /** For a run without subjects: `no frame was seen`. */
   readonly without: string;
   /**
-   * At most {@link FINDINGS_MAX} violations. A step takes some ms at most; an interrupt is handled
+   * At most {@link mostOf} violations. A step takes some ms at most; an interrupt is handled
    * between steps.
    */
   readonly steps: (run: RunRecord) => CheckSteps;
   readonly check: (run: RunRecord) => Finding[];
+}
+
+export function mostOf({ findingsMost = FINDINGS_MAX }: Pick<RunRecord, "findingsMost">): number {
+  return findingsMost;
 }
 
 export function checkerOf(of: Omit<Checker, "check">): Checker {

@@ -5,12 +5,13 @@
 import type { ShutdownStep } from "../../nodes/host/shutdown.ts";
 import { formatTime, type Time } from "../../fabric/base/time.ts";
 import type { ShutdownPlan } from "../../fabric/rack/plan/plan.ts";
-import { countOf, FINDINGS_MAX } from "./finding.ts";
+import { countOf, type Finding, nodeTime } from "./finding.ts";
 import { lifeAt } from "./lives.ts";
 import {
   checkerOf,
   type CheckSteps,
   inSteps,
+  mostOf,
   type ReportSeen,
   type RunRecord,
 } from "./run_record.ts";
@@ -54,38 +55,39 @@ function* checkShutdowns(run: RunRecord): CheckSteps {
   yield* inSteps(run.reports, (report) => {
     if (isOfShutdown(report)) byHost.get(report.node)?.push(report);
   });
-  const faultAt = firstFault(run), texts: string[] = [];
+  const faultAt = firstFault(run), findings: Finding[] = [];
   for (const each of planned) {
     yield;
-    texts.push(...lateTexts(each, { reports: byHost.get(each.host)!, faultAt }));
-    if (texts.length >= FINDINGS_MAX) break;
+    findings.push(...lateIn(each, { reports: byHost.get(each.host)!, faultAt }));
+    if (findings.length >= mostOf(run)) break;
   }
-  return texts.slice(0, FINDINGS_MAX).map((text) => ({ text }));
+  return findings.slice(0, mostOf(run));
 }
 
 function isOfShutdown({ topic }: ReportSeen): boolean {
   return topic === "shutdown" || topic === "shutdown-step";
 }
 
-function* lateTexts(
+function* lateIn(
   { host, at, offAt }: Planned,
   seen: { readonly reports: readonly ReportSeen[]; readonly faultAt: Time },
-): Generator<string> {
+): Generator<Finding> {
   const reports = seen.reports.filter(({ time, value }) =>
     time <= offAt && Object(value).begun === at
   );
   const ended = reports.find(({ topic }) => topic === "shutdown");
   if (ended === undefined) {
     const step = reports.findLast(({ topic }) => topic === "shutdown-step");
-    yield `${host}: ${lateText({ at, offAt }, step?.value as ShutdownStep | undefined)}`;
-    return;
+    const text = `${host}: ${lateText({ at, offAt }, step?.value as ShutdownStep | undefined)}`;
+    return yield { text, at: { node: host, time: offAt } };
   }
   const { failed } = Object(ended.value) as { readonly failed?: readonly string[] };
   // A card or a cable that failed before destroys the data that it alone had: the loss is reported
   // by range.
   if (seen.faultAt < ended.time) return;
   for (const why of failed ?? []) {
-    yield `${host}: its shutdown at ${formatTime(at)} has not given a region back: ${why}`;
+    const text = `${host}: its shutdown at ${formatTime(at)} has not given a region back: ${why}`;
+    yield { text, at: nodeTime(ended) };
   }
 }
 

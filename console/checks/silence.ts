@@ -1,7 +1,7 @@
 /** P-41: a node without power does nothing: it sends, receives, reports and persists nothing. */
-import { checkerOf, type CheckSteps, inSteps, type RunRecord } from "./run_record.ts";
+import { checkerOf, type CheckSteps, inSteps, mostOf, type RunRecord } from "./run_record.ts";
 import { lifeAt } from "./lives.ts";
-import { countOf, type Finding, FINDINGS_MAX } from "./finding.ts";
+import { countOf, type Finding } from "./finding.ts";
 
 export const silence = checkerOf({
   name: "silent-without-power",
@@ -19,14 +19,14 @@ function deathsIn({ lives }: RunRecord): number {
 }
 
 function* checkSilence(run: RunRecord): CheckSteps {
-  const findings: Finding[] = [];
+  const findings: Finding[] = [], most = mostOf(run);
   const look = (node: string, time: number, act: string) => {
-    if (findings.length >= FINDINGS_MAX || lifeAt(run, node, time) >= 0) return;
+    if (findings.length >= most || lifeAt(run, node, time) >= 0) return;
     const text = `${node} ${act} at ${time} ps, when it has no power`;
     findings.push({ text, at: { node, time } });
   };
   yield* inSteps(run.reports, ({ node, time, topic }) => look(node, time, `reports ${topic}`));
   yield* inSteps(run.notes, ({ node, time, note }) => look(node, time, `notes ${note.kind}`));
   yield* inSteps(run.durable ?? [], ({ node, time }) => look(node, time, "makes bytes persistent"));
-  return [...findings, ...run.wire?.withoutPower ?? []].slice(0, FINDINGS_MAX);
+  return [...findings, ...run.wire?.withoutPower ?? []].slice(0, most);
 }

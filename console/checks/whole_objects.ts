@@ -5,13 +5,14 @@
 import type { ObjectRecord } from "../../fabric/audit.ts";
 import { areEqual } from "../base/bytes.ts";
 import { damageOf } from "./damage.ts";
-import { countOf, type Finding } from "./finding.ts";
+import { countOf, type Finding, type NodeTime } from "./finding.ts";
 import {
   checkerOf,
   type CheckSteps,
   drained,
   type ImageView,
   inSteps,
+  mostOf,
   type RunRecord,
   type Steps,
 } from "./run_record.ts";
@@ -36,7 +37,11 @@ function* checkObjects(run: RunRecord): CheckSteps {
   const known = new Known(run, yield* writesOf(run));
   for (const object of objects.values()) {
     yield;
-    findings.push(...judge(known, object));
+    const scm = placeOf(known, object);
+    findings.push(
+      ...judge(known, object).map((each) => scm === undefined ? each : { scm, ...each }),
+    );
+    if (findings.length >= mostOf(run)) return findings.slice(0, mostOf(run));
   }
   return findings;
 }
@@ -44,14 +49,17 @@ function* checkObjects(run: RunRecord): CheckSteps {
 /** A put that has asked to publish its object. Numbers are places among all notes. */
 interface Replacement {
   readonly by: string;
+  readonly at: NodeTime;
   readonly host: string;
   readonly note: ObjectRecord;
   readonly asked: number;
   stored: number | undefined;
+  storedAt?: NodeTime;
 }
 
 interface Removal {
   readonly by: string;
+  readonly at: NodeTime;
   readonly asked: number;
   done: number | undefined;
 }
@@ -76,10 +84,10 @@ function storedIn(run: RunRecord): number {
 
 function* replacedIn({ notes }: RunRecord): Steps<Map<string, Replaced>> {
   const replaced = new Map<string, Replaced>();
-  yield* inSteps(notes, ({ by, node, note }, order) => {
+  yield* inSteps(notes, ({ time, by, node, note }, order) => {
     if (note.kind !== "object") return;
     const host = note.on ?? node, { name } = note;
-    const key = `${host} ${name}`;
+    const key = `${host} ${name}`, at = { node, time };
     let object = replaced.get(key);
     if (object === undefined) {
       object = {
@@ -90,7 +98,7 @@ function* replacedIn({ notes }: RunRecord): Steps<Map<string, Replaced>> {
     }
     switch (note.state) {
       case "removing": {
-        const removal = { by, asked: order, done: undefined };
+        const removal = { by, at, asked: order, done: undefined };
         object.removals.push(removal);
         object.latestRemoval.set(by, removal);
         break;
@@ -104,14 +112,16 @@ function* replacedIn({ notes }: RunRecord): Steps<Map<string, Replaced>> {
         object.withdrawn = order;
         break;
       case "asked": {
-        const put = { by, host, note, asked: order, stored: undefined };
+        const put = { by, at, host, note, asked: order, stored: undefined };
         object.puts.push(put);
         object.latest.set(by, put);
         break;
       }
       case "stored": {
         const put = object.latest.get(by);
-        if (put !== undefined) put.stored ??= order;
+        if (put === undefined) break;
+        put.stored ??= order;
+        put.storedAt ??= at;
         break;
       }
     }
@@ -180,6 +190,14 @@ interface KnownHost {
   readonly objects: ReadonlyMap<string, FoundEntry>;
 }
 
+/** Where the object lies, or where its newest put has written it. */
+function placeOf(known: Known, { host, name, puts }: Replaced): Finding["scm"] {
+  const { offset: from, length } = known.host(host)?.objects.get(name) ?? {};
+  if (from !== undefined && length) return { host, from, to: from + length };
+  const note = puts.at(-1)?.note;
+  return note === undefined ? undefined : { host, from: note.at, to: note.at + note.length };
+}
+
 function judge(known: Known, { host, name, puts, removals, withdrawn }: Replaced): Finding[] {
   const there = known.host(host), { run } = known;
   if (there === undefined || puts.length === 0) return [];
@@ -197,18 +215,22 @@ function judge(known: Known, { host, name, puts, removals, withdrawn }: Replaced
     const isLost = stored.length > 0 && withdrawn < stored.at(-1)!.asked && !isRemoved &&
       current.every(({ note }) => note.complete) && !hasFixedPlace(run, host, name);
     const state = found === undefined ? "is gone" : "is incomplete";
-    return isLost ? [{ text: `${what} ${state}, though ${stored.at(-1)!.by} has stored it` }] : [];
+    if (!isLost) return [];
+    const { by, at, storedAt = at } = stored.at(-1)!;
+    return [{ text: `${what} ${state}, though ${by} has stored it`, at: storedAt }];
   }
   const put = current.findLast(({ note }) => note.at === found.offset && note.complete === true);
   if (put === undefined) {
     const mayBeOlder = current.every(({ stored }) => stored === undefined);
     const text = `${what} is at 0x${found.offset.toString(16)}, where no put has left it`;
-    return mayBeOlder ? [] : [{ text }];
+    return mayBeOlder ? [] : [{ text, at: puts.at(-1)!.at }];
   }
   const removal = removals.find(({ asked, done }) =>
     done !== undefined && put.stored !== undefined && put.stored < asked
   );
-  if (removal !== undefined) return [{ text: `${what} is there, though ${removal.by} removed it` }];
+  if (removal !== undefined) {
+    return [{ text: `${what} is there, though ${removal.by} removed it`, at: removal.at }];
+  }
   // A fault of the scenario may have flipped a bit on the way.
   return damageOf(run.plan, host) ? [] : mixture(known, { what, put, found });
 }
@@ -231,10 +253,10 @@ function mixture(
     readonly found: FoundEntry;
   },
 ): Finding[] {
-  const { by, host } = put, bytes = known.contentOf(put), { image } = known.host(host)!;
+  const { by, host, at } = put, bytes = known.contentOf(put), { image } = known.host(host)!;
   const { offset, length } = found;
   if (length !== bytes.length) {
-    return [{ text: `${what} has ${length} B, where ${by} wrote ${bytes.length} B` }];
+    return [{ text: `${what} has ${length} B, where ${by} wrote ${bytes.length} B`, at }];
   }
   // Most objects are whole, and a mebibyte has 131 072 units.
   if (image.possible === undefined && areEqual(image.read(offset, offset + length), bytes)) {
@@ -250,7 +272,7 @@ function mixture(
     );
     if (isWhole) continue;
     const text = `${what} is a mixture: byte ${from - offset} is not what ${by} wrote`;
-    return [{ text, scm: { host, from, to } }];
+    return [{ text, at, scm: { host, from, to } }];
   }
   return [];
 }

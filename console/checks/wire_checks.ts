@@ -1,8 +1,15 @@
 /** Rules for the frames of a run, judged by the {@link WireLedger} where frames were recorded. */
 import { rnicName } from "../../fabric/rack/plan/names.ts";
-import { type Checker, checkerOf, type CheckSteps, inSteps, type RunRecord } from "./run_record.ts";
+import {
+  type Checker,
+  checkerOf,
+  type CheckSteps,
+  inSteps,
+  mostOf,
+  type RunRecord,
+} from "./run_record.ts";
 import type { Time } from "../../fabric/base/time.ts";
-import { countOf, type Finding, FINDINGS_MAX } from "./finding.ts";
+import { countOf, type Finding } from "./finding.ts";
 import { firstPlace } from "./values.ts";
 import type { WireLedger } from "./wire_ledger.ts";
 
@@ -40,8 +47,8 @@ export const lineRate = checkerOf({
   subjects: ({ wire }) => wire?.timed ?? 0,
   without: "no frame was sent or received",
   // deno-lint-ignore require-yield
-  *steps({ wire }) {
-    return [...wire?.overlapping ?? []];
+  *steps(run) {
+    return run.wire?.overlapping.slice(0, mostOf(run)) ?? [];
   },
 });
 
@@ -50,7 +57,8 @@ function lookedAt(textOf: (wire: WireLedger) => string): Checker["looked"] {
 }
 
 /** No frame shows a program's settings of its queue pairs; its notes do. */
-function* checkAnswers({ wire, notes }: RunRecord): CheckSteps {
+function* checkAnswers(run: RunRecord): CheckSteps {
+  const { wire, notes } = run;
   if (wire === undefined) return [];
   const { doubts } = wire;
   const set = new Map<string, Time[]>();
@@ -73,21 +81,22 @@ function* checkAnswers({ wire, notes }: RunRecord): CheckSteps {
       unsettled.push({ text, at: { node: rnic, time: before } });
     }
   });
-  return [...wire.outOfOrder, ...unsettled].slice(0, FINDINGS_MAX);
+  return [...wire.outOfOrder, ...unsettled].slice(0, mostOf(run));
 }
 
-function* checkConservation({ wire, until = Infinity }: RunRecord): CheckSteps {
+function* checkConservation(run: RunRecord): CheckSteps {
+  const { wire, until = Infinity } = run, most = mostOf(run);
   if (wire === undefined) return [];
-  const findings = [...wire.unexplained];
+  const findings = wire.unexplained.slice(0, most);
   yield* inSteps(wire.unreceived(), ({ direction: { name, from, to }, sentAt, dueAt }) => {
-    if (findings.length >= FINDINGS_MAX) return "stop";
+    if (findings.length >= most) return "stop";
     if (dueAt >= until) return undefined;
     const text = `${to.node} never receives what ${from.node} sent at ${sentAt} ps (${name})`;
     findings.push({ text, at: { node: from.node, time: sentAt } });
     return undefined;
   });
   yield* inSteps(wire.unlooped(), ({ name, sentAt, dueAt }) => {
-    if (findings.length >= FINDINGS_MAX) return "stop";
+    if (findings.length >= most) return "stop";
     if (dueAt >= until) return undefined;
     const text = `${name} never receives what it sent to itself at ${sentAt} ps`;
     findings.push({ text, at: { node: name, time: sentAt } });

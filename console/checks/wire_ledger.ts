@@ -16,7 +16,7 @@ import {
   send,
   unreceived,
 } from "./cable_direction.ts";
-import { type Finding, FINDINGS_MAX } from "./finding.ts";
+import { type Finding, REPORTED_MAX } from "./finding.ts";
 import { lifeAt, type Lives, unscriptedDeaths } from "./lives.ts";
 import { SwitchLedger } from "./switch_ledger.ts";
 
@@ -41,7 +41,7 @@ interface Unreceived {
 }
 
 /** Right only if a program did so with this RNIC before the answer left. */
-export interface Doubt extends Finding {
+export interface Doubt extends Pick<Finding, "text"> {
   readonly rnic: string;
   readonly unless: Connects;
   readonly time: Time;
@@ -229,5 +229,5 @@ export class WireLedger {
 }
 
 function add(findings: Finding[], finding: Finding): void {
-  if (findings.length < FINDINGS_MAX) findings.push(finding);
+  if (findings.length < REPORTED_MAX) findings.push(finding);
 }

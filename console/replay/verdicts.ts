@@ -2,11 +2,13 @@
 import type { RackPlan } from "../../fabric/rack/plan/plan.ts";
 import type { Time } from "../../fabric/base/time.ts";
 import { checkAllInTurns } from "../checks/all.ts";
-import { FINDINGS_MAX } from "../checks/finding.ts";
 import { livesOf } from "../checks/lives.ts";
 import { inOrder, type RunRecord } from "../checks/run_record.ts";
 import type { Watch } from "../rack/run_record.ts";
 import type { Verdicts, VerdictSoFar } from "../api/replay.ts";
+
+/** Of a check in an answer. */
+const VERDICT_FINDINGS_MAX = 1_000;
 
 /**
  * @param watch has seen everything before `at`, and nothing else.
@@ -31,6 +33,7 @@ export async function verdictsAt(
     scm,
     wire,
     durable,
+    findingsMost: VERDICT_FINDINGS_MAX,
   };
   const checks = (await checkAllInTurns(record)).flatMap(
     ({ checker, looked, findings }): VerdictSoFar[] => {
@@ -41,7 +44,7 @@ export async function verdictsAt(
         ...{ name, promise, looked },
         state: findings.length > 0 ? "fails" : kept,
         findings,
-        mayBeMore: findings.length >= FINDINGS_MAX,
+        mayBeMore: findings.length >= VERDICT_FINDINGS_MAX,
       }];
     },
   );

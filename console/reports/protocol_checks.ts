@@ -28,6 +28,7 @@ import {
   type ObjectVerdict,
   wrongCalls,
 } from "../checks/operations/operations.ts";
+import type { NodeTime } from "../checks/finding.ts";
 import { inOrder, type RunRecord } from "../checks/run_record.ts";
 import { Overlay, type Readable } from "../explore/history.ts";
 import { askConfined } from "../rack/own/confined.ts";
@@ -40,6 +41,8 @@ export interface ProtocolVerdict {
   readonly by: "check" | "operations";
   readonly findings: readonly string[];
   readonly unknown: readonly string[];
+  /** When it looked, at a host whose power had failed then, if there was one. */
+  readonly at: NodeTime;
   /** A host had lost its power, for good or not, when the check looked. */
   readonly sawCut: boolean;
 }
@@ -144,10 +147,11 @@ export function judgeProtocols(
   const cut = names.filter((name) => hosts.get(name)!.since === undefined);
   const sawCut = names.some((name) => hosts.get(name)!.since !== 0);
   const objects = objectsIn(rack.notes, rack.at);
+  const looked = { at: { node: cut[0] ?? names[0]!, time: rack.at }, sawCut };
   return Object.entries(own).flatMap(([program, make]): ProtocolVerdict[] => {
     const failed = names.flatMap((name) => booted.get(name)!.failures.get(program) ?? []);
     if (failed.length > 0) {
-      return [{ program, by: "check", findings: failed, unknown: [], sawCut }];
+      return [{ program, by: "check", findings: failed, unknown: [], ...looked }];
     }
     const { check: own, recover } = make();
     const isNoted = own === undefined && recover !== undefined && objects.length > 0;
@@ -165,10 +169,10 @@ export function judgeProtocols(
       const verdicts = judgeObjects(view, objects, program);
       const findings = verdicts.flatMap(({ wrong = [] }) => wrong);
       const unknown = verdicts.flatMap(({ unknown = [] }) => unknown);
-      return [{ program, by: "operations", findings, unknown, sawCut }];
+      return [{ program, by: "operations", findings, unknown, ...looked }];
     }
     const findings = around(`check of ${program}`, () => findingsOf(own, view));
-    return [{ program, by: "check", findings, unknown: [], sawCut }];
+    return [{ program, by: "check", findings, unknown: [], ...looked }];
   });
 }
 

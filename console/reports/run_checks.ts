@@ -1,5 +1,5 @@
 import { checkAll, CHECKERS, type Verdict } from "../checks/all.ts";
-import { FINDINGS_MAX, LOSSES_MAX } from "../checks/finding.ts";
+import { FINDINGS_MAX, REPORTED_MAX } from "../checks/finding.ts";
 import { persistence } from "../checks/persistence.ts";
 import { failuresOf } from "../checks/programs.ts";
 import type { RunRecord } from "../checks/run_record.ts";
@@ -66,11 +66,10 @@ function promiseChecks(
   return CHECKERS.flatMap(({ name, promise, without }, i): Check[] => {
     const own = variants.map(({ label, promises }) => ({ label, ...promises[i]! }));
     if (!expect.includes(name) && !own.some(({ isConcerned }) => isConcerned)) return [];
-    const most = name === persistence.name ? LOSSES_MAX : FINDINGS_MAX;
     const found = own.flatMap(({ label, findings }) =>
       findings.map((finding) => ({ variant: label, ...finding }))
     );
-    const mayBeMore = own.some(({ findings }) => findings.length >= most);
+    const mayBeMore = own.some(({ findings }) => findings.length >= REPORTED_MAX);
     const details = own.flatMap(({ label, findings }) => {
       const texts = findings.slice(0, FINDINGS_MAX).map(({ text }) => `${label}: ${text}`);
       const left = findings.length - texts.length;
@@ -104,9 +103,9 @@ function protocolChecks(variants: readonly JudgedVariant[]): Check[] {
     protocols.map((verdict) => ({ label: one.label, ...verdict }))
   );
   if (verdicts.length === 0) return [];
-  const details = verdicts.flatMap(({ label, program, findings, unknown }) =>
+  const found = verdicts.flatMap(({ label, program, at, findings, unknown }) =>
     [...findings, ...unknown.map((text) => `unchecked: ${text}`)]
-      .map((text) => `${label}: ${program}: ${text}`)
+      .map((text) => ({ variant: label, text: `${program}: ${text}`, at }))
   );
   return [{
     name: "protocol-holds",
@@ -118,8 +117,9 @@ function protocolChecks(variants: readonly JudgedVariant[]): Check[] {
         ),
       ),
     ],
-    holds: details.length === 0,
-    detail: details.join("; "),
+    holds: found.length === 0,
+    detail: found.map(({ variant, text }) => `${variant}: ${text}`).join("; "),
+    ...(found.length > 0 && { findings: found }),
   }];
 }
 

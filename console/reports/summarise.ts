@@ -1,4 +1,4 @@
-import { LOSSES_MAX } from "../checks/finding.ts";
+import { REPORTED_MAX } from "../checks/finding.ts";
 import { rackDigest } from "../../fabric/partition/digest.ts";
 import { nativeIn } from "../../fabric/rack/plan/plan.ts";
 import { notRestarted } from "../../fabric/rack/plan/not_restarted.ts";
@@ -46,7 +46,7 @@ export async function judge<One extends Ran & Parameters<typeof checkProtocols>[
     (record === undefined ? [] : await checkProtocols(one, { record, directory, signal }));
   const rows = await rowsOf(one, outcome);
   if (record === undefined) return { one, outcome: { ...reportable, directory }, rows, protocols };
-  const claimed = { ...record, lossesMost: LOSSES_MAX, ...(claims && { claims }) };
+  const claimed = { ...record, findingsMost: REPORTED_MAX, ...(claims && { claims }) };
   const promises = promisesOf(claimed, await checkAllInTurns(claimed, signal));
   // Else frames and notes of many variants would be kept until the last one has ended.
   const { reports, scm, lives } = record;

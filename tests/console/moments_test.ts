@@ -149,7 +149,7 @@ describe("The page at the moment that matters", () => {
   it("compares two runs by what they were told, what came of it, and where they part", async () => {
     const { page, commands } = rig;
     const kept = async (...args: readonly string[]) => {
-      const put = `{ on: a, run: put, to: b, method: write-read, bytes: 64KiB }`;
+      const put = `{ on: a, run: put, to: b, method: write-read, bytes: 256KiB }`;
       const text = `name: cut\nhosts: { a: {}, b: { ddio: ${args[0]} } }\nprograms: [${put}]\n`;
       const path = await commands.file(`cut-${args[0]}.yaml`, `${text}${args[1]}`);
       const { stdout, stderr } = await commands.run(["run", path, "--claims", "--pack", "all"]);
@@ -179,22 +179,61 @@ describe("The page at the moment that matters", () => {
     const { page } = rig;
     await page.goto(`${rig.printed.origin}/#/runs?show=${lostRun}`);
     const check = page.getByRole("row", { name: /fails survives-what-was-reported/ });
-    await check.getByText("16 findings, 5 shown.").waitFor();
-    await check.getByRole("button", { name: "Show all of them" }).click();
-    assert.equal(await check.getByRole("listitem").count(), 16);
+    await check.getByText("20 of 69 shown.").waitFor();
+    assert.equal(await check.getByRole("listitem").count(), 20);
+    await check.getByRole("button", { name: "Show 49 more" }).click();
+    assert.equal(await check.getByRole("listitem").count(), 69);
     await rig.pictures("findings");
     await rig.accessible("findings of a check");
     const last = check.getByRole("listitem").last();
     await last.getByRole("link", { name: "Memory" }).click();
     const lost = page.getByRole("complementary").getByTestId("lost");
-    await lost.getByText(/^Write 15 of a\//).waitFor();
+    await lost.getByText(/^Write 63 of a\//).waitFor();
     await lost.getByRole("link", { name: "Its ladder and frames" }).click();
-    await page.getByRole("heading", { name: /^Operation 15 of a/ }).waitFor();
+    await page.getByRole("heading", { name: /^Operation 63 of a/ }).waitFor();
     await page.goto(`${rig.printed.origin}/#/runs?show=${lostRun}`);
-    await check.getByRole("listitem").nth(3).getByRole("button", { name: "Ladder and frames" })
+    await check.getByRole("listitem").nth(3).getByRole("button", { name: "Ladder" })
       .click();
     await page.getByRole("heading", { name: /^Operation 3 of a/ }).waitFor();
     await rig.pictures("cause");
+    await page.goto(`${rig.printed.origin}/#/runs?show=${lostRun}`);
+    await check.getByRole("listitem").first().getByRole("button", { name: "Memory then" }).click();
+    await page.waitForURL(/#\/memory\?.*select=line%7Eb%7E.*at=\d+/);
+    await page.goto(`${rig.printed.origin}/#/runs?show=${lostRun}`);
+    await check.getByRole("listitem").first().getByRole("link", { name: "Frames" }).click();
+    await page.getByRole("region", { name: "List of events" }).getByText("frame-sent").first()
+      .waitFor();
+  });
+
+  it("leads from a finding of an own check, which names no byte, to a ladder, memory and frames", async () => {
+    const { page, commands } = rig;
+    const file = await commands.file(
+      "own.ts",
+      `export default function* ({ cpu }) { cpu.report("done", {}); }
+export const check = () => ["nothing is ever right"];\n`,
+    );
+    const put = `{ on: a, run: put, to: b, method: persist-opcode, bytes: 8KiB }`;
+    const text =
+      `name: own\nhosts: { a: {}, b: {} }\nprograms: [${put}, { on: a, program: ${file} }]\n`;
+    const path = await commands.file("own.yaml", text);
+    const { stdout, stderr } = await commands.run(["run", path, "--pack", "all"]);
+    const kept = /kept in .*\/(\S+)/.exec(`${stdout}\n${stderr}`)?.[1];
+    assert.ok(kept !== undefined, `${stdout}\n${stderr}`);
+    const check = page.getByRole("row", { name: /fails protocol-holds/ });
+    const show = async () => {
+      await page.goto(`${rig.printed.origin}/#/runs?show=${kept}`);
+      await check.getByText(/nothing is ever right/).waitFor();
+    };
+    await show();
+    await check.getByRole("button", { name: "Ladder" }).click();
+    await page.getByRole("heading", { name: /^Operation \d+ of a/ }).waitFor();
+    await show();
+    await check.getByRole("button", { name: "Memory then" }).click();
+    await page.waitForURL(/#\/memory\?.*at=\d+/);
+    await show();
+    await check.getByRole("link", { name: "Frames" }).click();
+    await page.getByRole("region", { name: "List of events" }).getByText("frame-sent").first()
+      .waitFor();
   });
 
   it("throws nothing, and breaks its content security policy nowhere", async () => {

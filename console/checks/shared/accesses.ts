@@ -7,6 +7,7 @@ import type {
   TimedRecord,
 } from "../../../fabric/audit.ts";
 import type { Time } from "../../../fabric/base/time.ts";
+import type { Finding } from "../finding.ts";
 import { lifeAt, type Lives } from "../lives.ts";
 import { drained, inSteps, type Steps } from "../run_record.ts";
 import type { Instant } from "../values.ts";
@@ -38,7 +39,7 @@ export interface SharedAccesses {
    * Records that contradict each other: an answer to nothing, two answers, an access outside its
    * region.
    */
-  readonly wrong: readonly string[];
+  readonly wrong: readonly Finding[];
 }
 
 /** The promises about shared regions apply to this run. */
@@ -67,7 +68,7 @@ export function* sharedAccessSteps(notes: readonly TimedRecord[]): Steps<SharedA
 function* accessesIn(notes: readonly TimedRecord[]): Steps<SharedAccesses> {
   const regions = new Map<string, Region>();
   const open = new Map<string, Access>();
-  const wrong: string[] = [];
+  const wrong: Finding[] = [];
   // A card may access a region before a program does.
   yield* inSteps(notes, ({ note }) => {
     if (note.kind !== "region" || regions.has(note.region)) return;
@@ -75,10 +76,11 @@ function* accessesIn(notes: readonly TimedRecord[]): Steps<SharedAccesses> {
   });
   yield* inSteps(notes, ({ time, node, by, note }, order) => {
     const at: Instant = { time, node, order };
+    const tell = (text: string) => void wrong.push({ text, at: { node, time } });
     switch (note.kind) {
       case "region": {
         if (!isSameRegion(regions.get(note.region)!.record, note)) {
-          wrong.push(`${node}: region ${note.region} is not as other hosts have it`);
+          tell(`${node}: region ${note.region} is not as other hosts have it`);
         }
         break;
       }
@@ -87,33 +89,42 @@ function* accessesIn(notes: readonly TimedRecord[]): Steps<SharedAccesses> {
         const region = regions.get(note.region);
         const access: Access = { name, node, note, began: at, ended: undefined };
         if (region === undefined) {
-          if (note.dma !== true) wrong.push(`${name}: there is no region ${note.region}`);
+          if (note.dma !== true) tell(`${name}: there is no region ${note.region}`);
         } else if (note.offset < 0 || note.offset + note.length > region.record.bytes) {
           const range = `[${note.offset}, ${note.offset + note.length})`;
-          wrong.push(`${name}: ${range} is not within the region's ${region.record.bytes} B`);
+          tell(`${name}: ${range} is not within the region's ${region.record.bytes} B`);
         } else region.accesses.push(access);
         const key = `${by} ${note.id}`;
-        if (open.has(key)) wrong.push(`${name} begins twice`);
+        if (open.has(key)) tell(`${name} begins twice`);
         open.set(key, access);
         break;
       }
       case "accessed": {
         const access = open.get(`${by} ${note.id}`);
-        if (access === undefined) wrong.push(`${by}: an answer to no access, ${note.id}`);
-        else if (access.ended !== undefined) wrong.push(`${access.name} is answered twice`);
+        if (access === undefined) tell(`${by}: an answer to no access, ${note.id}`);
+        else if (access.ended !== undefined) tell(`${access.name} is answered twice`);
         else access.ended = { at, note };
         break;
       }
       case "region-lost": {
         const region = regions.get(note.region);
         if (region === undefined) {
-          wrong.push(`${node}: bytes of ${note.region}, which is no region, are lost`);
+          tell(`${node}: bytes of ${note.region}, which is no region, are lost`);
         } else region.losses.push({ at, note });
         break;
       }
     }
   });
   return { regions, wrong };
+}
+
+/** What a finding says of bytes of a region; nothing where they are in DRAM. */
+export function scmOf(
+  { record: { home, at } }: Region,
+  { offset, length }: Pick<AccessRecord, "offset" | "length">,
+): Pick<Finding, "scm"> {
+  if (at === undefined) return {};
+  return { scm: { host: home, from: at + offset, to: at + offset + length } };
 }
 
 export function accessName(by: string, { op, id }: AccessRecord): string {

@@ -3,12 +3,19 @@
  * and an access fails with a loss only where that loss is reported by range.
  */
 import type { Time } from "../../../fabric/base/time.ts";
-import { countOf, FINDINGS_MAX } from "../finding.ts";
+import { countOf, type Finding, nodeTime } from "../finding.ts";
 import { lifeAt } from "../lives.ts";
 import { LINE_BYTES } from "../../../fabric/base/cache_line.ts";
-import { checkerOf, type CheckSteps, inSteps, type RunRecord } from "../run_record.ts";
+import { checkerOf, type CheckSteps, inSteps, mostOf, type RunRecord } from "../run_record.ts";
 import { firstPlace } from "../values.ts";
-import { type Access, hadPower, type Region, sharedAccessSteps, usesRegions } from "./accesses.ts";
+import {
+  type Access,
+  hadPower,
+  type Region,
+  scmOf,
+  sharedAccessSteps,
+  usesRegions,
+} from "./accesses.ts";
 import { type FaultSpan, faultSpans, firstFault } from "./faults.ts";
 
 export const answered = checkerOf({
@@ -30,24 +37,29 @@ function accessesIn({ notes }: RunRecord): number {
 
 function* checkAnswers(run: RunRecord): CheckSteps {
   const { regions, wrong } = yield* sharedAccessSteps(run.notes);
-  const texts = [...wrong];
+  const findings: Finding[] = [...wrong], most = mostOf(run);
   const faultAt = firstFault(run);
   for (const region of regions.values()) {
     const known = new KnownOfRegion(run, region);
     yield* inSteps(region.accesses, (access) => {
-      if (texts.length >= FINDINGS_MAX) return "stop";
+      if (findings.length >= most) return "stop";
       if (access.note.dma === true) return undefined;
       const text = lateText(run, region, access) ??
         lossText(run, region, { access, faultAt, known });
-      if (text !== undefined) texts.push(text);
+      if (text === undefined) return undefined;
+      const at = nodeTime(access.ended?.at ?? access.began);
+      findings.push({ text, at, ...scmOf(region, access.note) });
       return undefined;
     });
     for (const { at, note } of region.losses) {
       if (at.time >= faultAt) continue;
-      texts.push(`${at.node}: bytes of ${note.region} are lost at ${at.time} ps, before any fault`);
+      const text =
+        `${at.node}: bytes of ${note.region} are lost at ${at.time} ps, before any fault`;
+      const [first] = note.ranges;
+      findings.push({ text, at: nodeTime(at), ...(first && scmOf(region, first)) });
     }
   }
-  return texts.slice(0, FINDINGS_MAX).map((text) => ({ text }));
+  return findings.slice(0, most);
 }
 
 class KnownOfRegion {

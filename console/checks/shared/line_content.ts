@@ -4,6 +4,7 @@
  */
 import { LINE_BYTES } from "../../../fabric/base/cache_line.ts";
 import { areEqual } from "../../base/bytes.ts";
+import type { NodeTime } from "../finding.ts";
 
 const WORD_BYTES = 8;
 
@@ -24,6 +25,8 @@ export interface LineOp {
   /** A load's result, or an atomic's old value; undefined: its program does not know. */
   readonly seen?: Uint8Array | undefined;
   readonly isLost?: boolean;
+  /** Of its end, else of its begin, for who tells of it. */
+  readonly at?: NodeTime;
   /** For `lose`: it may be wrong. */
   readonly isPossible?: boolean;
 }

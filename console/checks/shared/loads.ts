@@ -1,9 +1,16 @@
 /** C-09, C-10: a load of a shared region returns the last store; after a loss is reported, never what was before. */
 import type { Time } from "../../../fabric/base/time.ts";
-import { countOf, type Finding, FINDINGS_MAX } from "../finding.ts";
-import { checkerOf, type CheckSteps, inSteps, type RunRecord, type Steps } from "../run_record.ts";
+import { countOf, nodeTime } from "../finding.ts";
+import {
+  checkerOf,
+  type CheckSteps,
+  inSteps,
+  mostOf,
+  type RunRecord,
+  type Steps,
+} from "../run_record.ts";
 import type { Instant } from "../values.ts";
-import { type Access, type Region, sharedAccessSteps, usesRegions } from "./accesses.ts";
+import { type Access, type Region, scmOf, sharedAccessSteps, usesRegions } from "./accesses.ts";
 import { firstFault } from "./faults.ts";
 import { LINE_BYTES } from "../../../fabric/base/cache_line.ts";
 import type { LineOp } from "./line_content.ts";
@@ -30,17 +37,22 @@ function allAccessesIn({ notes }: RunRecord): number {
 }
 
 function* checkLoads(run: RunRecord): CheckSteps {
-  const buffers = yield* wrongBuffers(run);
-  const findings: Finding[] = buffers.slice(0, FINDINGS_MAX).map((text) => ({ text }));
-  if (findings.length >= FINDINGS_MAX) return findings;
+  const findings = yield* wrongBuffers(run), most = mostOf(run);
+  if (findings.length >= most) return findings.slice(0, most);
   const { regions } = yield* sharedAccessSteps(run.notes);
   for (const region of regions.values()) {
     for (const [line, events] of yield* linesOf(run, region)) {
       yield;
-      const text = textOf(yield* lineSteps(events));
+      const verdict = yield* lineSteps(events), text = textOf(verdict);
       if (text === undefined) continue;
-      findings.push({ text: `line ${line} of ${region.record.region}: ${text}` });
-      if (findings.length >= FINDINGS_MAX) return findings;
+      // `linesOf` gives it to all.
+      const { at } = (verdict.unchecked ?? verdict.wrong)!.op;
+      findings.push({
+        text: `line ${line} of ${region.record.region}: ${text}`,
+        at: at!,
+        ...scmOf(region, { offset: line * LINE_BYTES, length: LINE_BYTES }),
+      });
+      if (findings.length >= most) return findings;
     }
   }
   return findings;
@@ -92,7 +104,8 @@ function* linesOf(run: RunRecord, region: Region): Steps<Map<number, LineEvent[]
         const name = `the loss that ${at.node} reported at ${at.time} ps`;
         // A far card cannot know whether home has taken its last write-back: then the line is not lost, and not old.
         const isPossible = at.node !== region.record.home;
-        const op: LineOp = { name, op: "lose", from: 0, length: LINE_BYTES, isPossible };
+        const whole = { from: 0, length: LINE_BYTES };
+        const op: LineOp = { name, op: "lose", ...whole, isPossible, at: nodeTime(at) };
         const opensAt = isPossible ? undefined : opensAfter(run, region, at.time);
         const from = opensAt ?? lossFrom(run, region, { at: at.time, faultAt });
         add(line, { kind: "begin", op }, { time: from, phase: 0 });
@@ -182,7 +195,7 @@ function* piecesOf(
   access: Access,
   seenAt: SeenBytes,
 ): Generator<readonly [line: number, op: LineOp, isSure: boolean]> {
-  const { name, note: { op, offset, length, bytes, compare }, ended } = access;
+  const { name, note: { op, offset, length, bytes, compare }, began, ended } = access;
   const result = ended?.note.result;
   if (op === "flush" || result === "refused" || access.note.forwarded !== undefined) return;
   const seen = result === "done" ? ended?.note.bytes : undefined;
@@ -204,6 +217,7 @@ function* piecesOf(
       bytes: part(bytes),
       compare,
       seen: part(seen),
+      at: nodeTime(ended?.at ?? began),
       ...(isLost && { isLost }),
     };
     yield [line, own, isSure];

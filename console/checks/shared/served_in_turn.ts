@@ -4,9 +4,9 @@
  */
 import type { LineTurnRecord } from "../../../fabric/audit.ts";
 import { PASSES_MAX } from "../../../fabric/coherence/home_card_state.ts";
-import { countOf, type Finding, FINDINGS_MAX } from "../finding.ts";
+import { countOf, type Finding } from "../finding.ts";
 import { lifeAt } from "../lives.ts";
-import { checkerOf, type CheckSteps, inSteps, type RunRecord } from "../run_record.ts";
+import { checkerOf, type CheckSteps, inSteps, mostOf, type RunRecord } from "../run_record.ts";
 import { usesRegions } from "./accesses.ts";
 
 export const servedInTurn = checkerOf({
@@ -59,9 +59,9 @@ function* checkTurns(run: RunRecord): CheckSteps {
         `that came later were served, the last one ${textOf(note)}`;
       findings.push({ text, at: { node, time } });
     }
-    return findings.length >= FINDINGS_MAX ? "stop" : undefined;
+    return findings.length >= mostOf(run) ? "stop" : undefined;
   });
-  return findings.slice(0, FINDINGS_MAX);
+  return findings.slice(0, mostOf(run));
 }
 
 function textOf({ agent, request }: LineTurnRecord): string {

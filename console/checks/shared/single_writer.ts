@@ -4,10 +4,17 @@
  */
 import type { LineStateRecord } from "../../../fabric/audit.ts";
 import type { Time } from "../../../fabric/base/time.ts";
-import { countOf, type Finding, FINDINGS_MAX } from "../finding.ts";
-import { sharedAccessSteps, usesRegions } from "./accesses.ts";
+import { countOf, type Finding, nodeTime } from "../finding.ts";
+import { scmOf, sharedAccessSteps, usesRegions } from "./accesses.ts";
 import { LINE_BYTES } from "../../../fabric/base/cache_line.ts";
-import { checkerOf, type CheckSteps, inSteps, type RunRecord, type Steps } from "../run_record.ts";
+import {
+  checkerOf,
+  type CheckSteps,
+  inSteps,
+  mostOf,
+  type RunRecord,
+  type Steps,
+} from "../run_record.ts";
 
 export const singleWriter = checkerOf({
   name: "single-writer-or-readers",
@@ -42,8 +49,8 @@ function* checkStates(run: RunRecord): CheckSteps {
   });
   // A power failure comes first at its instant: `sort` keeps the order.
   changes.sort((x, y) => x.time - y.time);
-  const findings: Finding[] = (yield* uncheckedLines(run)).map((text) => ({ text }));
-  if (findings.length >= FINDINGS_MAX) return findings.slice(0, FINDINGS_MAX);
+  const findings = yield* uncheckedLines(run), most = mostOf(run);
+  if (findings.length >= most) return findings.slice(0, most);
   const lines = new Lines();
   yield* inSteps(changes, (change, i) => {
     lines.see(change);
@@ -52,7 +59,7 @@ function* checkStates(run: RunRecord): CheckSteps {
     for (const text of lines.wrong()) {
       const { node, time } = change;
       findings.push({ text: `${text} at ${time} ps`, at: { node, time } });
-      if (findings.length >= FINDINGS_MAX) return "stop";
+      if (findings.length >= most) return "stop";
     }
     return undefined;
   });
@@ -63,26 +70,30 @@ function* checkStates(run: RunRecord): CheckSteps {
  * Lines of which loads or stores were done and no cache noted a state: each access needs one
  * (C-05), so the notes are not whole, and say nothing of the line.
  */
-function* uncheckedLines({ notes }: RunRecord): Steps<string[]> {
+function* uncheckedLines({ notes }: RunRecord): Steps<Finding[]> {
   const known = new Set<string>();
   yield* inSteps(notes, ({ note }) => {
     if (note.kind === "line-state") known.add(`${note.region} ${note.line}`);
   });
-  const texts: string[] = [];
+  const findings: Finding[] = [];
   const { regions } = yield* sharedAccessSteps(notes);
-  for (const { accesses, record: { region } } of regions.values()) {
-    yield* inSteps(accesses, ({ name, note: { op, offset, forwarded }, ended }) => {
+  for (const each of regions.values()) {
+    const { accesses, record: { region } } = each;
+    yield* inSteps(accesses, ({ name, note, began, ended }) => {
+      const { op, offset, forwarded } = note;
       // A core's store buffer is no cache.
       if (forwarded !== undefined) return;
       const line = Math.floor(offset / LINE_BYTES), key = `${region} ${line}`;
       if (op === "flush" || ended?.note.result !== "done" || known.has(key)) return;
       known.add(key);
-      texts.push(
-        `line ${line} of ${region}: unchecked: ${name} was done, and no cache noted a state`,
-      );
+      findings.push({
+        text: `line ${line} of ${region}: unchecked: ${name} was done, and no cache noted a state`,
+        at: nodeTime(began),
+        ...scmOf(each, note),
+      });
     });
   }
-  return texts;
+  return findings;
 }
 
 class Lines {

@@ -6,12 +6,14 @@
  */
 import type { AccessRecord, BufferedRecord } from "../../../fabric/audit.ts";
 import { LINE_BYTES } from "../../../fabric/base/cache_line.ts";
+import type { Finding, NodeTime } from "../finding.ts";
 import { isEqual } from "./line_content.ts";
 import { inSteps, type RunRecord, type Steps } from "../run_record.ts";
 
 interface Held {
   readonly note: BufferedRecord;
   readonly by: string;
+  readonly at: NodeTime;
   /**
    * It is leaving by the access with this number; if the card refuses that, it may be tried again.
    */
@@ -24,26 +26,28 @@ interface Forwarded {
   readonly store: BufferedRecord;
 }
 
-export function* wrongBuffers({ notes, lives, until }: RunRecord): Steps<string[]> {
+export function* wrongBuffers({ notes, lives, until }: RunRecord): Steps<Finding[]> {
   const buffers = new Map<string, Held[]>();
   const open = new Map<string, Forwarded>();
-  const wrong: string[] = [];
+  const wrong: Finding[] = [];
   const lifeOf = (node: string, time: number) =>
     lives.get(node)?.findLastIndex(({ from }) => from <= time) ?? 0;
   yield* inSteps(notes, ({ time, node, by, note }) => {
+    const at = { node, time };
+    const tell = (text: string) => void wrong.push({ text, at });
     const keyOf = (core: number) => `${node} ${lifeOf(node, time)} ${core}`;
     const heldBy = (core: number) => buffers.get(keyOf(core)) ?? [];
     switch (note.kind) {
       case "buffered": {
         const held = heldBy(note.core);
         buffers.set(keyOf(note.core), held);
-        held.push({ note, by, leaving: undefined, isRefused: false });
+        held.push({ note, by, at, leaving: undefined, isRefused: false });
         break;
       }
       case "store-fence": {
         const [first] = heldBy(note.core);
         if (first !== undefined) {
-          wrong.push(`a fence of ${by} ends before ${nameOf(first)} has left its buffer`);
+          tell(`a fence of ${by} ends before ${nameOf(first)} has left its buffer`);
         }
         break;
       }
@@ -52,7 +56,7 @@ export function* wrongBuffers({ notes, lives, until }: RunRecord): Steps<string[
         const held = heldBy(note.core);
         if (note.buffered === undefined) {
           const text = pastBuffer(held, note, by);
-          if (text !== undefined) wrong.push(text);
+          if (text !== undefined) tell(text);
           if (note.forwarded === undefined) break;
           const store = held.findLast((each) => overlaps(each.note, note))?.note;
           if (store !== undefined) open.set(`${by} ${note.id}`, { note, store });
@@ -61,11 +65,11 @@ export function* wrongBuffers({ notes, lives, until }: RunRecord): Steps<string[
         while (held[0]?.isRefused && held[0].note.id !== note.buffered) held.shift();
         const head = held.find((each) => each.note.id === note.buffered);
         if (head === undefined) {
-          wrong.push(`store ${note.buffered} of ${by} leaves a buffer that does not have it`);
+          tell(`store ${note.buffered} of ${by} leaves a buffer that does not have it`);
         } else if (head !== held[0]) {
-          wrong.push(`${nameOf(head)} leaves its buffer before ${nameOf(held[0]!)}`);
+          tell(`${nameOf(head)} leaves its buffer before ${nameOf(held[0]!)}`);
         } else if (!isSame(head.note, note)) {
-          wrong.push(`${nameOf(head)} leaves its buffer with other bytes`);
+          tell(`${nameOf(head)} leaves its buffer with other bytes`);
         }
         if (head !== undefined) head.leaving = note.id;
         break;
@@ -73,16 +77,16 @@ export function* wrongBuffers({ notes, lives, until }: RunRecord): Steps<string[
       case "accessed": {
         const forwarded = open.get(`${by} ${note.id}`);
         if (forwarded !== undefined && !isForwarded(forwarded, note.bytes)) {
-          wrong.push(
+          tell(
             `load ${note.id} of ${by} found ${note.bytes?.toHex()}, where its core's buffer has ` +
               forwarded.store.bytes.toHex(),
           );
         }
         for (const [key, held] of buffers) {
-          const at = held.findIndex((each) => each.by === by && each.leaving === note.id);
-          if (at < 0 || !key.startsWith(`${node} `)) continue;
-          if (note.result === "refused") held[at]!.isRefused = true;
-          else held.splice(at, 1);
+          const place = held.findIndex((each) => each.by === by && each.leaving === note.id);
+          if (place < 0 || !key.startsWith(`${node} `)) continue;
+          if (note.result === "refused") held[place]!.isRefused = true;
+          else held.splice(place, 1);
         }
         break;
       }
@@ -93,7 +97,8 @@ export function* wrongBuffers({ notes, lives, until }: RunRecord): Steps<string[
     const [node = "", life] = key.split(" ");
     const isDead = lives.get(node)?.[Number(life)]?.to !== Infinity;
     const left = held.find(({ isRefused }) => !isRefused);
-    if (!isDead && left !== undefined) wrong.push(`${nameOf(left)} never left its buffer`);
+    if (isDead || left === undefined) continue;
+    wrong.push({ text: `${nameOf(left)} never left its buffer`, at: left.at });
   }
   return wrong;
 }

@@ -2,21 +2,23 @@
 import { useSignal } from "@preact/signals";
 import type { Report } from "../../api/report.ts";
 import type { RunDetail } from "../../api/runs.ts";
-import { count, plural, sentence, time, wordsOfVariant } from "../figures.ts";
-import { instantHref, memoryHref, showLadder } from "../frame/causes.ts";
+import { count, sentence, time, wordsOfVariant } from "../figures.ts";
+import { framesHref, instantHref, memoryHref, showLadder, showMemory } from "../frame/causes.ts";
 
-const FINDINGS_SHOWN = 5;
+/** At first, and each time more of them. */
+const FINDINGS_SHOWN = 20;
 
 type Check = Report["checks"][number];
-type Finding = NonNullable<Check["findings"]>[number];
+type Known = NonNullable<Check["findings"]>[number];
+/** A run of an earlier version does not tell the instants of all. */
+type Finding = Omit<Known, "at"> & Partial<Pick<Known, "at">>;
 
 export function Findings({ check, detail }: { readonly check: Check; readonly detail: RunDetail }) {
-  const showsAll = useSignal(false);
+  const most = useSignal(FINDINGS_SHOWN);
   const { findings: known, mayBeMore } = check;
-  // A check of a protocol says it in one text.
-  const findings = known ??
-    check.detail.split("; ").map((text): Finding => ({ variant: "", text }));
-  const shown = showsAll.value ? findings : findings.slice(0, FINDINGS_SHOWN);
+  const findings: readonly Finding[] = known ??
+    check.detail.split("; ").map((text) => ({ variant: "", text }));
+  const shown = findings.slice(0, most.value), left = findings.length - shown.length;
   return (
     <>
       <ul class="plain-list">
@@ -29,16 +31,14 @@ export function Findings({ check, detail }: { readonly check: Check; readonly de
       </ul>
       {(findings.length > FINDINGS_SHOWN || mayBeMore) && (
         <p class="quiet">
-          {plural(findings.length, "finding")}
-          {mayBeMore && ", where the check has stopped: there may be more"}, {count(shown.length)}
-          {" "}
-          shown. {findings.length > FINDINGS_SHOWN && (
+          {count(shown.length)} of {count(findings.length)} shown
+          {mayBeMore && ", where the check has stopped: there may be more"}. {left > 0 && (
             <button
               type="button"
               class="link"
-              onClick={() => showsAll.value = !showsAll.value}
+              onClick={() => most.value += 10 * FINDINGS_SHOWN}
             >
-              {showsAll.value ? "Show the first ones" : "Show all of them"}
+              Show {count(Math.min(left, 10 * FINDINGS_SHOWN))} more
             </button>
           )}
         </p>
@@ -56,21 +56,31 @@ function Cause({ detail: { id, variants }, finding: { variant: label, scm, at } 
     wordsOfVariant(name).toLowerCase() === label.toLowerCase()
   );
   const of = { run: id, variant };
-  const bytes = scm && { host: scm.host, address: scm.from };
+  const byte = scm && { host: scm.host, address: scm.from };
   return (
     <>
-      {bytes !== undefined && (
+      {byte !== undefined && (
         <>
           {" · "}
-          <a href={memoryHref(bytes, of)}>Memory</a>
+          <a href={memoryHref(byte, of)}>Memory</a>
+        </>
+      )}
+      {(byte !== undefined || at !== undefined) && (
+        <>
           {" · "}
-          <button type="button" class="link" onClick={() => void showLadder(bytes, of)}>
-            Ladder and frames
+          <button type="button" class="link" onClick={() => void showLadder({ byte, at }, of)}>
+            Ladder
           </button>
         </>
       )}
       {at !== undefined && (
         <>
+          {" · "}
+          <button type="button" class="link" onClick={() => void showMemory(at, byte, of)}>
+            Memory then
+          </button>
+          {" · "}
+          <a href={framesHref(at, of)}>Frames</a>
           {" · "}
           <a href={instantHref(at, of)}>{at.node} at {time(at.time)}</a>
         </>

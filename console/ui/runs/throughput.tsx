@@ -32,7 +32,7 @@ export function Throughput(
   { run, variant }: { readonly run: string; readonly variant: string | undefined },
 ) {
   const timeline = useFetched(run, () => api.timeline(run, variant)).value;
-  const operations = useFetched(run, () => api.operations(run, variant)).value;
+  const operations = useFetched(run, () => api.operations(run, { variant })).value;
   const trouble = timeline.trouble ?? operations.trouble;
   if (trouble !== undefined) {
     return (

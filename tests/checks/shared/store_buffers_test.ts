@@ -75,7 +75,7 @@ describe("loads-return-the-last-store of cores with store buffers", () => {
   function areFound(mutants: readonly RunRecord[], text: RegExp): void {
     assert.ok(mutants.length > 2, `${mutants.length} mutants`);
     for (const mutant of mutants) {
-      assert.match(drained(wrongBuffers(mutant))[0] ?? "nothing", text);
+      assert.match(drained(wrongBuffers(mutant))[0]?.text ?? "nothing", text);
       assert.ok(loads.check(mutant).length > 0);
     }
   }
@@ -173,7 +173,8 @@ describe("a store that the card has refused", () => {
     result,
   });
   const wrongIn = (...notes: AuditRecord[]) =>
-    drained(wrongBuffers(recordOf({ notes: notes.map((note, at) => noted(at, note)) })));
+    drained(wrongBuffers(recordOf({ notes: notes.map((note, at) => noted(at, note)) })))
+      .map(({ text, at }) => `${at.time} ${at.node}: ${text}`);
   const refused = [stored(1), stored(2), leaves(10, 1), ended(10, "refused")];
 
   it("decision 16: leaves once more, or is given up for those behind it; one that is not refused is not", () => {
@@ -183,13 +184,13 @@ describe("a store that the card has refused", () => {
     );
     assert.deepEqual(wrongIn(...refused, leaves(12, 2), ended(12, "done")), []);
     assert.deepEqual(wrongIn(stored(1), stored(2), leaves(12, 2), ended(12, "done")), [
-      "store 2 of a/0/put#0 leaves its buffer before store 1 of a/0/put#0",
-      "store 1 of a/0/put#0 never left its buffer",
+      "2 a: store 2 of a/0/put#0 leaves its buffer before store 1 of a/0/put#0",
+      "0 a: store 1 of a/0/put#0 never left its buffer",
     ]);
   });
 
   it("decision 16: need not leave, where one that was not refused has to", () => {
     assert.deepEqual(wrongIn(stored(1), leaves(10, 1), ended(10, "refused")), []);
-    assert.deepEqual(wrongIn(...refused), ["store 2 of a/0/put#0 never left its buffer"]);
+    assert.deepEqual(wrongIn(...refused), ["1 a: store 2 of a/0/put#0 never left its buffer"]);
   });
 });
