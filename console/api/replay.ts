@@ -13,6 +13,7 @@ import { maybe, name, orNull, type Plain, time } from "./common.ts";
 import { ladderDocument } from "./operations.ts";
 import { node, predicateText } from "./predicate.ts";
 import { nodeKind, rnicState } from "./rack.ts";
+import { finding } from "./report.ts";
 import {
   BUCKETS,
   COPY_PLACES,
@@ -116,6 +117,7 @@ export const timeline = z.object({
     samples: number.describe("of counters"),
     detailBytes: number.describe("of steps, frames and memory, in all passes of the replay"),
     residentBytes: number.describe("of the replay's process"),
+    spoolBytes: number.describe("of its file on the disk"),
   }),
 }).meta({ id: "Timeline" });
 export type Timeline = Plain<typeof timeline>;
@@ -130,9 +132,12 @@ export const replayState = z.discriminatedUnion("state", [
     before: z.array(text).describe("runs that are replayed now"),
   }),
   z.object({
-    state: z.literal("replaying").describe("its first pass"),
+    state: z.literal("replaying").describe("a pass over the run is under way"),
+    pass: z.enum(["first", "again"]).describe(
+      "again: up to an instant whose details are forgotten, for a question that waits",
+    ),
     atPs: time,
-    endPs: never.describe("of the run; null: not known"),
+    endPs: never.describe("where it goes to; null: not known"),
     events: number.describe("so far"),
   }),
   z.object({ state: z.literal("ready") }),
@@ -244,6 +249,7 @@ export const programs = z.object({
   at: time,
   programs: z.array(programProgress)
     .describe("by host, those that serve last; without those that a power failure has cut off"),
+  isWhole: flag.describe("false: programs that wait were not looked up, see `exact`"),
   reports: z.array(programReport).describe("of `cpu.report`, the latest 200, but for progress"),
   moreReports: number.describe("before these"),
   log: z.array(z.object({ at: time, host: name, program: text, text }))
@@ -259,11 +265,7 @@ const verdictSoFar = z.object({
   promise: text,
   looked: text.describe("how much the check examined"),
   state: z.enum(["holds", "fails", "nothing yet"]),
-  findings: z.array(z.object({
-    text,
-    scm: maybe(z.object({ host: name, from: number, to: number })),
-    at: maybe(z.object({ node: name, time })),
-  })),
+  findings: z.array(finding),
   mayBeMore: flag.describe("the check has stopped at its limit"),
 });
 export type VerdictSoFar = Plain<typeof verdictSoFar>;
@@ -537,6 +539,7 @@ export type SnapshotQuery = Asked<typeof snapshotQuery>;
 export const programsQuery = query.extend({
   at: instant,
   host: maybe(name.describe("default: all")),
+  exact: isSet.describe("look up the waits also where that takes a pass over more than 10⁶ events"),
 });
 export type ProgramsQuery = Asked<typeof programsQuery>;
 
@@ -576,7 +579,7 @@ export const operationsQuery = query.extend({
   maxPs: maybe(whole.describe("its duration, at most")),
   text: maybe(searched.describe("in its texts, in any case of letters")),
   sort: maybe(
-    z.enum(OPERATION_SORTS).describe("by the begin (default), or the longest ones first"),
+    z.enum(OPERATION_SORTS).describe(`default ${OPERATION_SORTS[0]}; duration: the longest first`),
   ),
   skip: maybe(whole.describe("so many of those that fit")),
   most: atMost(OPERATIONS),

@@ -1,5 +1,6 @@
 import { sleep } from "../../fabric/bus/wall_time.ts";
 import { Simulator } from "../../fabric/partition/simulator.ts";
+import { formatSize } from "../../fabric/rack/plan/units.ts";
 import { formatTime, NEVER, PS_PER_US, type Time } from "../../fabric/base/time.ts";
 import { nativeIn } from "../../fabric/rack/plan/plan.ts";
 import { parseTarget } from "../../fabric/rack/plan/cable_names.ts";
@@ -60,11 +61,22 @@ const PROMISES_MOST = 20_000;
 const ROWS_MOST = 1_000;
 const EXACT_EVENTS = 20_000;
 /** Of a run that is gone through again for one question; what is judged is in memory meanwhile. */
-const PASS_EVENTS_MOST = 1_000_000, JUDGED_SLICE_PS = PS_PER_US;
+const PASS_EVENTS_MOST = 1_000_000;
+/** Programs' waits, of which a host's picture asks all the time. */
+const WAITS_EVENTS = 1_000_000;
+/** Of a pass without a record, between two looks at what else there is to do. */
+const SLICE_PS = PS_PER_US;
+/** Of this process: what it keeps grows with the run, see the README. */
+const RESIDENT_BYTES_MAX = 3 * 2 ** 30;
 
 interface Follower {
   readonly simulator: Simulator;
   at: Time;
+}
+
+export interface EngineOptions extends RecordingOptions {
+  readonly residentBytes?: number;
+  readonly waitsEvents?: number;
 }
 
 export class ReplayEngine {
@@ -75,11 +87,11 @@ export class ReplayEngine {
   readonly #memory = new Map<string, HostMemory>();
   #follower: Follower | undefined;
 
-  readonly #options: RecordingOptions;
+  readonly #options: EngineOptions;
   #stretch: Recording | undefined;
   #onProgress: (progress: ReplayProgress) => void = () => {};
 
-  constructor(job: ReplayJob, loaded: Loaded, options: RecordingOptions = {}) {
+  constructor(job: ReplayJob, loaded: Loaded, options: EngineOptions = {}) {
     this.#recording = new Recording(job, loaded, options);
     this.#options = options;
     this.#loaded = loaded;
@@ -95,11 +107,11 @@ export class ReplayEngine {
    * @throws RackError naming the device whose events differ from those of the run.
    */
   async run(until: Time | null, onProgress: (progress: ReplayProgress) => void): Promise<void> {
-    const end = until ?? NEVER, turns = new Turns(onProgress, until ?? this.#job.expectedPs);
     this.#onProgress = onProgress;
+    const end = until ?? NEVER, turns = this.#turns(until ?? this.#job.expectedPs);
     for (;;) {
       const due = this.#known[0]?.at ?? NEVER;
-      if (this.#recording.advance(Math.min(end, due))) await turns.next(this.#recording);
+      if (this.#recording.advance(Math.min(end, due))) await turns.next(this.#recording.simulator);
       else if (due <= end && due !== NEVER) this.#compare(this.#known.shift()!);
       else break;
     }
@@ -137,11 +149,28 @@ export class ReplayEngine {
     if (this.#stretch === undefined || this.#stretch.reached > at) {
       this.#stretch = new Recording(this.#job, this.#loaded, this.#options);
     }
-    const stretch = this.#stretch, turns = new Turns(this.#onProgress, at);
-    while (stretch.advance(at)) await turns.next(stretch);
+    const stretch = this.#stretch, turns = this.#turns(at);
+    while (stretch.advance(at)) await turns.next(stretch.simulator);
     stretch.makeRoom();
-    while (!stretch.isFull && stretch.advance(all.reached)) await turns.next(stretch);
+    while (!stretch.isFull && stretch.advance(all.reached)) await turns.next(stretch.simulator);
     return stretch;
+  }
+
+  #turns(endPs: Time | null): Turns {
+    return new Turns(this.#onProgress, {
+      endPs,
+      residentBytes: this.#options.residentBytes ?? RESIDENT_BYTES_MAX,
+    });
+  }
+
+  /** Up to an instant, exclusive: others are served meanwhile. */
+  async #advance(simulator: Simulator, at: Time): Promise<void> {
+    const turns = this.#turns(at);
+    while (simulator.next < at) {
+      simulator.run(Math.min(at, simulator.next + SLICE_PS));
+      await turns.next(simulator);
+    }
+    simulator.run(at);
   }
 
   #compare({ node, at, digest }: KnownDigest): void {
@@ -193,6 +222,7 @@ export class ReplayEngine {
         samples: samples.length,
         detailBytes: this.#recording.heldBytes + (this.#stretch?.heldBytes ?? 0),
         residentBytes: Deno.memoryUsage().rss,
+        spoolBytes: this.#loaded.spool?.bytes.kept ?? 0,
       },
     };
   }
@@ -251,7 +281,10 @@ export class ReplayEngine {
     const { plan } = this.#job;
     const { events: times } = this.#recording;
     const around = await this.#around(at), { wire } = around;
-    const follower = this.#followTo(at, exact);
+    const follower = await this.#followTo(
+      at,
+      exact === false ? 0 : exact ? Infinity : EXACT_EVENTS,
+    );
     const sample = this.#recording.samples.findLast((each) => each.at <= at);
     const statistics = follower?.simulator.statistics();
     const inspected = new Map(
@@ -302,17 +335,21 @@ export class ReplayEngine {
     return { hasPower, life, since: hasPower ? from : to };
   }
 
-  #followTo(at: Time, exact: boolean | undefined): Follower | undefined {
-    if (exact === false) return undefined;
+  /** @param most events that may be replayed for it; beyond: undefined. */
+  async #followTo(at: Time, most: number): Promise<Follower | undefined> {
+    const { simulator } = this.#recording;
+    // The first pass stands there itself; but a look at an own program's wait may change it.
+    if (at > simulator.now && at <= simulator.next && !this.#hasOwn) return { simulator, at };
     const known = this.#follower;
     const isBehind = known !== undefined && known.at <= at;
     const done = isBehind ? known.simulator.events : 0;
-    if (exact === undefined && this.#eventsBefore(at) - done > EXACT_EVENTS) return undefined;
+    if (this.#eventsBefore(at) - done > most) return undefined;
     const follower = isBehind ? known : this.#newFollower();
-    this.#follower = follower;
-    follower.simulator.run(at);
+    // Else one that was left half way would pass for one that is there.
+    this.#follower = undefined;
+    await this.#advance(follower.simulator, at);
     follower.at = at;
-    return follower;
+    return this.#follower = follower;
   }
 
   #eventsBefore(at: Time): number {
@@ -363,13 +400,7 @@ export class ReplayEngine {
     // What fails later has power still.
     const plan = { ...whole, faults: whole.faults.filter((fault) => fault.at < at) };
     const watch = watchRun(plan), simulator = this.#newSimulator(watch);
-    for (let turnAt = performance.now() + TURN_MS; simulator.next < at;) {
-      simulator.run(Math.min(at, simulator.next + JUDGED_SLICE_PS));
-      if (performance.now() < turnAt) continue;
-      this.#onProgress({ atPs: simulator.now, endPs: at, events: simulator.events });
-      await sleep(0);
-      turnAt = performance.now() + TURN_MS;
-    }
+    await this.#advance(simulator, at);
     const around = await this.#around(at);
     const { unknownEnd } = this.#job;
     const found = await verdictsAt(watch, {
@@ -399,18 +430,29 @@ export class ReplayEngine {
       };
     });
     // A look at an own program's wait may change one that makes its own waits.
-    if (Object.keys(this.#loaded.own).length > 0) this.#follower = undefined;
+    if (this.#hasOwn) this.#follower = undefined;
     return programs;
   }
 
-  /** What programs have come to, and have said, before an instant: exactly, which may take a pass. */
-  programs(at: Time, { host }: ProgramsQuery): Programs {
+  get #hasOwn(): boolean {
+    return Object.keys(this.#loaded.own).length > 0;
+  }
+
+  /**
+   * What programs have come to, and have said, before an instant. Waits take a pass up to it, and are
+   * left out where that has more than {@link WAITS_EVENTS}, unless they are asked for.
+   */
+  async programs(at: Time, { host, exact = false }: ProgramsQuery): Promise<Programs> {
     this.#checkInstant(at);
     const hosts = this.#job.plan.nodes.flatMap(({ kind, name }) => kind === "host" ? [name] : []);
     if (host !== undefined && !hosts.includes(host)) {
       throw refusal("host", { found: `"${host}"`, expected: oneOf(hosts, host) });
     }
-    const waiting = this.#programsOf(this.#followTo(at, true)!);
+    const follower = await this.#followTo(
+      at,
+      exact ? Infinity : this.#options.waitsEvents ?? WAITS_EVENTS,
+    );
+    const waiting = follower && this.#programsOf(follower);
     return programsAt(this.#recording.reports, { at, host, waiting });
   }
 
@@ -558,15 +600,15 @@ export class ReplayEngine {
     return this.#recording.samples.map(({ at, events, digest }) => [at, events, digest]);
   }
 
-  digestsAt(
+  async digestsAt(
     at: Time,
-  ): { readonly nodes: [node: string, digest: string][]; readonly events: number } {
+  ): Promise<{ readonly nodes: [node: string, digest: string][]; readonly events: number }> {
     const last = Math.max(this.#recording.reached, this.#endPs);
     if (!Number.isSafeInteger(at) || at < 0 || at > last) {
       const expected = `an instant up to ${formatTime(last)}, which is as far as the run is known`;
       throw refusal("The instant", { found: formatTime(at), expected });
     }
-    const { simulator } = this.#followTo(at, true)!;
+    const { simulator } = (await this.#followTo(at, Infinity))!;
     return { nodes: simulator.nodes(), events: simulator.events };
   }
 
@@ -604,17 +646,30 @@ function latestOf<T>(rows: readonly T[]): readonly T[] {
 
 class Turns {
   readonly #onProgress: (progress: ReplayProgress) => void;
-  readonly #endPs: Time | null;
+  readonly #of: { readonly endPs: Time | null; readonly residentBytes: number };
   #at = performance.now() + TURN_MS;
 
-  constructor(onProgress: (progress: ReplayProgress) => void, endPs: Time | null) {
+  constructor(
+    onProgress: (progress: ReplayProgress) => void,
+    of: { readonly endPs: Time | null; readonly residentBytes: number },
+  ) {
     this.#onProgress = onProgress;
-    this.#endPs = endPs;
+    this.#of = of;
   }
 
-  async next({ simulator }: Recording): Promise<void> {
+  /** @throws RackError where the process holds more memory than it may. */
+  async next({ now: atPs, events }: Simulator): Promise<void> {
     if (performance.now() < this.#at) return;
-    this.#onProgress({ atPs: simulator.now, endPs: this.#endPs, events: simulator.events });
+    const { endPs, residentBytes } = this.#of;
+    if (Deno.memoryUsage().rss > residentBytes) {
+      throw new RackError(
+        `The replay of this run needs more than ${
+          formatSize(residentBytes)
+        } of memory, the most: it ` +
+          `was ended at ${formatTime(atPs)}, after ${events} events`,
+      );
+    }
+    this.#onProgress({ atPs, endPs, events });
     await sleep(0);
     this.#at = performance.now() + TURN_MS;
   }

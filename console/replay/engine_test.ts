@@ -5,9 +5,9 @@ import { NEVER } from "../../fabric/base/time.ts";
 import { makePlan } from "../../fabric/rack/assembly/topology.ts";
 import { parseScenario } from "../../fabric/rack/scenario/parse_scenario.ts";
 import { variants } from "../../fabric/rack/scenario/variants.ts";
-import { ReplayEngine } from "./engine.ts";
+import { type EngineOptions, ReplayEngine } from "./engine.ts";
 import type { ReplayJob } from "./job.ts";
-import { type Loaded, Recording, type RecordingOptions } from "./recording.ts";
+import { type Loaded, Recording } from "./recording.ts";
 import { Spool } from "./spool.ts";
 import type { OperationRow, OperationsQuery } from "../api/replay.ts";
 import { COPY_PLACES } from "../api/replay_terms.ts";
@@ -19,7 +19,7 @@ const LOADED: Loaded = { own: {}, inputs: new Map(), replace: (create) => create
 
 async function engineOf(
   scenario: string,
-  options: RecordingOptions = {},
+  options: EngineOptions = {},
   { orders = [], until = null }: Partial<Pick<ReplayJob, "orders" | "until">> = {},
 ): Promise<ReplayEngine> {
   const engine = new ReplayEngine({ ...jobOf(scenario), orders, until }, LOADED, options);
@@ -107,7 +107,7 @@ describe("ReplayEngine", () => {
     const path = await Deno.makeTempFile();
     using file = await Deno.open(path, { read: true, write: true });
     await Deno.remove(path);
-    const spool = new Spool(file, 16 << 10), loaded = { ...LOADED, spool };
+    const spool = new Spool(file, { cacheBytes: 16 << 10 }), loaded = { ...LOADED, spool };
     const recording = new Recording(jobOf(SCENARIO), loaded, {});
     while (recording.advance(NEVER));
     const { writes } = recording.memory.get("b")!;
@@ -129,6 +129,39 @@ describe("ReplayEngine", () => {
       await answers(new ReplayEngine(job, LOADED)),
     );
     assert.ok(spool.bytes.cached <= 16 << 10, `${spool.bytes.cached} B in memory`);
+  });
+
+  it("looks programs' waits up in turns, and only where asked to beyond so many events", async () => {
+    const engine = await engineOf(SCENARIO, { waitsEvents: 100 }), at = 255e6;
+    const told: number[] = [];
+    await engine.run(null, ({ atPs }) => void told.push(atPs));
+    const some = await engine.programs(at, {});
+    assert.equal(some.isWhole, false);
+    assert.ok(some.programs.every(({ state }) => state !== "waits"));
+    const all = await engine.programs(at, { exact: true });
+    assert.equal(all.isWhole, true);
+    assert.deepEqual(
+      all.programs.filter(({ state }) => state === "waits").map(({ host }) => host),
+      [
+        "a",
+      ],
+    );
+    const { endPs } = engine.timeline();
+    // The first pass stands there: no other one is needed.
+    assert.equal((await engine.programs(endPs, {})).isWhole, true);
+    assert.deepEqual(
+      await engine.programs(endPs, {}),
+      await (await engineOf(SCENARIO)).programs(endPs, { exact: true }),
+    );
+  });
+
+  it("ends in a sentence where the process would hold more memory than it may", async () => {
+    // Of every process: it is found at the first turn, which a small run may not come to.
+    const engine = new ReplayEngine(jobOf(SCENARIO), LOADED, { residentBytes: 1 });
+    await assert.rejects(
+      engine.run(null, () => {}),
+      /needs more than 1 B of memory, the most: it was ended at .* after \d+ events/,
+    );
   });
 
   it("lists the latest thousand orders in a time line, and says how many were before them", async () => {

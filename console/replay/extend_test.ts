@@ -51,13 +51,13 @@ describe("a replay that goes on", () => {
   it("answers what one would that has known all orders from its beginning", async () => {
     const until = 100e6, at = 250e6, orders = [orderAt(120e6)];
     const all = await engineOf({ orders }), engine = await engineOf({ until });
-    const without = (await engineOf()).digestsAt(at);
+    const without = await (await engineOf()).digestsAt(at);
     // It has looked at an instant before.
-    engine.digestsAt(until);
+    await engine.digestsAt(until);
     assert.ok(engine.canExtend(jobOf({ orders })));
     await engine.extend(jobOf({ orders }), () => {});
-    assert.deepEqual(engine.digestsAt(at), all.digestsAt(at));
-    assert.notDeepEqual(engine.digestsAt(at), without, "the order has had an effect");
+    assert.deepEqual(await engine.digestsAt(at), await all.digestsAt(at));
+    assert.notDeepEqual(await engine.digestsAt(at), without, "the order has had an effect");
     assert.deepEqual(engine.end(), all.end());
   });
 });

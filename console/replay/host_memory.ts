@@ -15,11 +15,10 @@ import {
   type MemoryRecord,
   type Passage,
 } from "./memory_record.ts";
-import type { Spool } from "./spool.ts";
+import { PAGE_BYTES, type Spool } from "./spool.ts";
 import type { CopyPlace } from "../api/replay_terms.ts";
 import type { WriteRef, WriteStanding } from "../api/replay.ts";
 
-const PAGE_BYTES = 4_096;
 const QUEUED_MOST = 4_096;
 
 export interface Piece {
@@ -59,6 +58,7 @@ export class HostMemory {
   readonly life: Life | undefined;
   readonly #record: MemoryRecord;
   readonly #config: HostPlan;
+  readonly #lives: readonly Life[];
   readonly #noticePs: Time;
   readonly #passages: readonly Passage[];
   readonly #open: ReadonlySet<DeclaredWrite>;
@@ -68,6 +68,7 @@ export class HostMemory {
   constructor(record: MemoryRecord, { config, lives, noticePs, at }: HostAt) {
     this.#record = record;
     this.#config = config;
+    this.#lives = lives;
     this.#noticePs = noticePs;
     this.at = at;
     const life = lives.find(({ from, to }) => at > from && at <= to);
@@ -109,7 +110,7 @@ export class HostMemory {
     return this.#record.cuts.findLast(({ at }) => at < this.at)?.at;
   }
 
-  /** Lines of which power failures took something, and over which nothing has come since. */
+  /** What power failures took of each line, without bytes over which something has come since. */
   lostLines(): ReadonlyMap<number, readonly Lost[]> {
     return this.#lost ??= this.#linesLost();
   }
@@ -126,17 +127,49 @@ export class HostMemory {
         }
       }
     }
-    for (const line of this.openLines()) found.delete(line);
+    const open = new Set(this.openLines());
     for (const [page, lines] of Map.groupBy(found.keys(), pageOf)) {
       const times = this.#record.lines.writtenIn(page, this.at);
       for (const line of lines) {
         const durableAt = times[(line - page) / LINE_BYTES]!;
-        const still = found.get(line)!.filter(({ at }) => at >= durableAt);
+        const still = found.get(line)!.flatMap((piece) => {
+          const isUntouched = piece.at >= durableAt && !open.has(line);
+          return isUntouched ? [piece] : this.#stillLost(line, piece);
+        });
         if (still.length === 0) found.delete(line);
         else found.set(line, still);
       }
     }
     return found;
+  }
+
+  /**
+   * The parts of a loss in a line that has changed since. A later write into the line need not be
+   * over them; a store that no program declares, and that leaves a byte as it is, is not told from
+   * none.
+   */
+  #stillLost(line: number, piece: Lost): Lost[] {
+    const seen = this.seen(line), left = this.#record.lines.stateOf(line, piece.at).durable;
+    const since = this.#lives.find(({ from }) => from >= piece.at)?.from ?? Infinity;
+    const coming = [
+      ...this.writesIn(line, line + LINE_BYTES).filter(({ issuedAt }) => issuedAt >= since)
+        .map((write) => ({ landing: write.landing, isOpen: this.#open.has(write) })),
+      ...this.#passages.map(({ landing }) => ({ landing, isOpen: true })),
+    ];
+    const isStill = (at: number) =>
+      seen[at - line] === left[at - line] &&
+      !coming.some(({ landing: { offset, end, bytes }, isOpen }) =>
+        offset <= at && at < end && (isOpen || bytes[at - offset] === seen[at - line])
+      );
+    const parts: { -readonly [K in keyof Lost]: Lost[K] }[] = [];
+    const first = Math.max(piece.from, line), end = Math.min(piece.to, line + LINE_BYTES);
+    for (let at = first; at < end; at++) {
+      if (!isStill(at)) continue;
+      const last = parts.at(-1);
+      if (last?.to === at) last.to++;
+      else parts.push({ ...piece, from: at, to: at + 1 });
+    }
+    return parts;
   }
 
   /**

@@ -89,6 +89,29 @@ describe("HostMemory", () => {
     same(lostAt(76)[1], "llc");
   });
 
+  it("keeps the bytes red that a later write into their line is not over", () => {
+    const record = new MemoryRecord();
+    declare(record, 10);
+    record.dirty(20, LINE, BYTES);
+    record.cuts.push({ at: 50, lost: at(record, 50).lostByCut(undefined) });
+    record.beginLife(60);
+    const after = new Uint8Array(64), part = new Uint8Array(16).fill(0x77);
+    after.set(part, 8);
+    record.dirty(70, LINE, after);
+    const pieces = (time: Time) =>
+      at(record, time).line(LINE).pieces.filter(({ lost }) => lost !== undefined)
+        .map(({ from, to, write }) => [from - LINE, to - LINE, write?.id]);
+    same(pieces(65), [[0, 64, 10]]);
+    same(pieces(71), [[0, 8, 10], [24, 64, 10]]);
+    same(at(record, 71).lostLines().size, 1);
+    // What was lost can be told of the line as it is now.
+    const were = at(record, 71).beforeCut(LINE)!;
+    same([...were.subarray(0, 8)], [...BYTES.subarray(0, 8)]);
+    same([...were.subarray(8, 24)], [...part]);
+    record.durable(80, LINE, after);
+    same(pieces(81), [[0, 8, 10], [24, 64, 10]], "also when it has become durable");
+  });
+
   it("has nothing on its way of what an earlier life of its host was to get", () => {
     for (const begin of [declare, pass]) {
       const record = new MemoryRecord();

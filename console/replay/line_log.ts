@@ -8,9 +8,7 @@ import type { MemoryLog } from "../../nodes/host/memory/memory_log.ts";
 import { isSame } from "../explore/choices.ts";
 import { LINE_BYTES } from "../../fabric/base/cache_line.ts";
 import { ByteLog, Numbers } from "./log_arrays.ts";
-import { type Spool, SpooledPages } from "./spool.ts";
-
-const PAGE_BYTES = 4_096;
+import { PAGE_BYTES, type Spool, SpooledPages } from "./spool.ts";
 
 /**
  * `durable`: bytes survive; `dirty`: a line has new bytes that do not; `clean`: they are durable.

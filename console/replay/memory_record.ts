@@ -5,9 +5,8 @@ import type { Time } from "../../fabric/base/time.ts";
 import type { CopyPlace } from "../api/replay_terms.ts";
 import { LineLog } from "./line_log.ts";
 import { Numbers } from "./log_arrays.ts";
-import type { Spool } from "./spool.ts";
+import { PAGE_BYTES, type Spool } from "./spool.ts";
 
-const PAGE_BYTES = 4_096;
 /** Of a passage with its landing, beside the data. */
 const PASSAGE_BYTES = 300;
 

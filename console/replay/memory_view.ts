@@ -21,10 +21,10 @@ import type {
   WriteStanding,
 } from "../api/replay.ts";
 import { COPY_PLACES, type CopyPlace, PARTS } from "../api/replay_terms.ts";
+import { PAGE_BYTES } from "./spool.ts";
 
 const LINES_MOST = 4_096;
 const LOST_MOST = 1_000;
-const PAGE_BYTES = 4_096;
 
 export function memoryView(
   recording: Recording,

@@ -1,4 +1,4 @@
-import { OPERATIONS } from "../api/replay_terms.ts";
+import { OPERATION_SORTS, OPERATIONS } from "../api/replay_terms.ts";
 import { type FoundOperation, ladderOf, readTrace } from "../../fabric/trace/trace.ts";
 import { refusal } from "../../fabric/rack/plan/problem.ts";
 import { framedSteps } from "../../fabric/capture/framed_steps.ts";
@@ -15,7 +15,7 @@ export const AROUND_PS = 100 * PS_PER_US;
 
 /** Those that begin before `to` and end at `from` or later, and fit the rest of the query. */
 export function operationsIn(recording: Recording, query: OperationsQuery): Operations {
-  const { skip = 0, most = OPERATIONS.usual, sort = "begin" } = query;
+  const { skip = 0, most = OPERATIONS.usual, sort = OPERATION_SORTS[0] } = query;
   const limit = Math.min(most, OPERATIONS.most), all = recording.operations();
   const nodes = new Set<string>(), kinds = new Set<string>(), fit: number[] = [];
   const isWanted = wanted(query);

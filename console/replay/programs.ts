@@ -15,14 +15,15 @@ const ENDS = { "program-ended": "ended", "program-failed": "failed", "program-st
 /**
  * @param reports of the whole run, in the order of time.
  * @param options.at exclusive.
- * @param options.waiting the programs that have not ended at that instant.
+ * @param options.waiting programs that have not ended at that instant.
  */
 export function programsAt(
   reports: readonly ReportSeen[],
   { at, host, waiting }: {
     readonly at: Time;
     readonly host: string | undefined;
-    readonly waiting: readonly ProgramState[];
+    /** Undefined: not looked up. */
+    readonly waiting: readonly ProgramState[] | undefined;
   },
 ): Programs {
   const isMeant = (node: string) => host === undefined || node === host;
@@ -33,7 +34,7 @@ export function programsAt(
   for (const report of before) {
     if (Object.hasOwn(ENDS, report.topic)) put(endOf(report));
   }
-  for (const { host, program, serves, waitsFor, since, at: line, order } of waiting) {
+  for (const { host, program, serves, waitsFor, since, at: line, order } of waiting ?? []) {
     if (!isMeant(host)) continue;
     put({
       ...{ host, program, state: serves ? "serves" : "waits", since, text: waitsFor },
@@ -49,6 +50,7 @@ export function programsAt(
       Number(x.state === "serves") - Number(y.state === "serves") ||
       (x.host < y.host ? -1 : x.host > y.host ? 1 : 0)
     ),
+    isWhole: waiting !== undefined,
     reports: told.slice(-ROWS_MOST).map(reportRow),
     moreReports: Math.max(0, told.length - ROWS_MOST),
     log: lines.slice(-ROWS_MOST).map(({ node, value }) => {

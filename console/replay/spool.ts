@@ -4,37 +4,57 @@
  */
 
 import type { SimulatedOrder } from "../../fabric/partition/simulator.ts";
+import { formatSize } from "../../fabric/rack/plan/units.ts";
+import { RackError } from "../base/rack_error.ts";
 
 const CACHE_BYTES = 64 << 20;
+/** Of the file. */
+const SPOOL_BYTES_MAX = 8 * 2 ** 30;
+
+export interface SpoolLimits {
+  /** In this process. */
+  readonly cacheBytes?: number;
+  readonly fileBytes?: number;
+}
 
 export type SpoolFile = Pick<Deno.FsFile, "readSync" | "writeSync" | "seekSync">;
 
 export class Spool {
   readonly #file: SpoolFile;
-  readonly #most: number;
+  readonly #limits: Required<SpoolLimits>;
   readonly #cache = new Map<number, Uint8Array>();
   #cached = 0;
   #length = 0;
 
   /** @param file empty, open for both; no permission is needed from here on. */
-  constructor(file: SpoolFile, cacheBytes: number = CACHE_BYTES) {
+  constructor(
+    file: SpoolFile,
+    { cacheBytes = CACHE_BYTES, fileBytes = SPOOL_BYTES_MAX }: SpoolLimits = {},
+  ) {
     this.#file = file;
-    this.#most = cacheBytes;
+    this.#limits = { cacheBytes, fileBytes };
   }
 
   get bytes(): { readonly kept: number; readonly cached: number } {
     return { kept: this.#length, cached: this.#cached };
   }
 
-  /** Returns their place. @throws Error where the disk is full. */
+  /** Returns their place. @throws RackError beyond the limit; Error where the disk is full. */
   keep(bytes: Uint8Array): number {
-    const place = this.#length;
+    const place = this.#length, { fileBytes } = this.#limits;
+    if (place + bytes.length > fileBytes) {
+      throw new RackError(
+        `The replay of this run needs more than ${
+          formatSize(fileBytes)
+        } of disk, the most: it was ended`,
+      );
+    }
     this.write(place, bytes);
     this.#length += bytes.length;
     return place;
   }
 
-  /** Over bytes of {@link keep} that nobody has read with {@link look}. */
+  /** Over bytes of {@link keep} of which {@link look} has given out none. */
   write(place: number, bytes: Uint8Array): void {
     this.#file.seekSync(place, Deno.SeekMode.Start);
     for (let done = 0; done < bytes.length;) done += this.#file.writeSync(bytes.subarray(done));
@@ -63,11 +83,12 @@ export class Spool {
       return known;
     }
     const bytes = this.read(place, length);
-    if (length > this.#most) return bytes;
+    const { cacheBytes } = this.#limits;
+    if (length > cacheBytes) return bytes;
     this.#cache.set(place, bytes);
     this.#cached += length;
     for (const [oldest, { length }] of this.#cache) {
-      if (this.#cached <= this.#most) break;
+      if (this.#cached <= cacheBytes) break;
       this.#cache.delete(oldest);
       this.#cached -= length;
     }
@@ -75,7 +96,9 @@ export class Spool {
   }
 }
 
-const PAGE_BYTES = 4_096, PAGES_IN_MEMORY = 2_048;
+/** Of SCM, as replays keep it. */
+export const PAGE_BYTES = 4_096;
+const PAGES_IN_MEMORY = 2_048;
 
 /** Pages of a memory, those in use in this process, the others in the spool's file. */
 export class SpooledPages {

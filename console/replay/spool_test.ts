@@ -14,7 +14,7 @@ afterAll(() => file.close());
 
 describe("Spool", () => {
   it("gives back what it was given, and holds no more in memory than it may", () => {
-    const spool = new Spool(file, 1_000);
+    const spool = new Spool(file, { cacheBytes: 1_000 });
     const all = Array.from({ length: 50 }, (_, i) => new Uint8Array(1 + 7 * i).fill(i));
     const places = all.map((each) => spool.keep(each));
     for (const i of [3, 49, 0, 3, 20, ...all.keys()].toReversed()) {
@@ -28,6 +28,17 @@ describe("Spool", () => {
     // A reader's own bytes are its own.
     spool.read(place, bytes.length).fill(255);
     assert.deepEqual(spool.look(place, bytes.length), bytes);
+  });
+
+  it("takes no more of the disk than it may, and says so", () => {
+    const spool = new Spool(file, { fileBytes: 1_000 });
+    spool.keep(new Uint8Array(900));
+    assert.throws(
+      () => spool.keep(new Uint8Array(101)),
+      /needs more than 1000 B of disk, the most/,
+    );
+    assert.equal(spool.bytes.kept, 900);
+    spool.keep(new Uint8Array(100));
   });
 
   it("says what is not there", () => {

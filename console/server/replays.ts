@@ -9,6 +9,8 @@ import type { ReplayProgress } from "../replay/job.ts";
 export interface ReplaysOptions {
   readonly wallMs: () => number;
   readonly openMax?: number;
+  /** That the questions of one user may hold at a time. */
+  readonly ofUserMax?: number;
   readonly idleMs?: number;
   /** For tests; default: a process. */
   readonly open?: typeof Replay.open;
@@ -17,7 +19,7 @@ export interface ReplaysOptions {
 const ENDING = "The console is ending";
 
 /** A replay of a million events holds some hundred megabytes. */
-const OPEN_MAX = 3, IDLE_MS = 120_000, LOOK_MS = 5_000;
+const OPEN_MAX = 3, OF_USER_MAX = 2, IDLE_MS = 120_000, LOOK_MS = 5_000;
 const LINE_MAX = 100;
 
 interface Target {
@@ -30,13 +32,25 @@ interface Open {
   readonly replay: Promise<Replay>;
   readonly ending: AbortController;
   asked: number;
+  /** Whose questions it has, once for each. */
+  readonly users: string[];
   usedMs: number;
   isReady: boolean;
   progress: ReplayProgress | undefined;
 }
 
-interface Waiting {
+interface Wanted {
   readonly targets: readonly Target[];
+  /** Undefined: nobody's, and without a quota. */
+  readonly user: string | undefined;
+}
+
+interface AskOptions {
+  readonly signal?: AbortSignal;
+  readonly user?: string | undefined;
+}
+
+interface Waiting extends Wanted {
   readonly begin: (open: readonly Open[]) => void;
   readonly leave: (why: unknown) => void;
 }
@@ -54,9 +68,15 @@ export class Replays {
   #isOver = false;
 
   constructor(
-    { openMax = OPEN_MAX, idleMs = IDLE_MS, open = Replay.open, wallMs }: ReplaysOptions,
+    {
+      openMax = OPEN_MAX,
+      ofUserMax = Math.min(openMax, OF_USER_MAX),
+      idleMs = IDLE_MS,
+      open = Replay.open,
+      wallMs,
+    }: ReplaysOptions,
   ) {
-    this.#options = { openMax, idleMs, open, wallMs };
+    this.#options = { openMax, ofUserMax, idleMs, open, wallMs };
   }
 
   get size(): number {
@@ -71,7 +91,7 @@ export class Replays {
   async ask<T>(
     target: Target,
     question: (replay: Replay) => Promise<T>,
-    options: { readonly signal?: AbortSignal } = {},
+    options: AskOptions = {},
   ): Promise<T> {
     return await this.askTogether([target], ([replay]) => question(replay!), options);
   }
@@ -80,14 +100,17 @@ export class Replays {
   async askTogether<T>(
     targets: readonly Target[],
     question: (replays: readonly Replay[]) => Promise<T>,
-    { signal }: { readonly signal?: AbortSignal } = {},
+    { signal, user }: AskOptions = {},
   ): Promise<T> {
-    const open = await this.#inTurn(targets, signal);
+    const open = await this.#inTurn({ targets, user }, signal);
     try {
       return await question(await Promise.all(open.map(({ replay }) => replay)));
     } finally {
       for (const [i, each] of open.entries()) {
         each.asked--;
+        if (user !== undefined) each.users.splice(each.users.indexOf(user), 1);
+        // What it tells next is of another question's pass.
+        if (each.asked === 0) each.progress = undefined;
         each.usedMs = this.#options.wallMs();
         this.#forgetEnded(keyOf(targets[i]!), each);
       }
@@ -100,7 +123,9 @@ export class Replays {
     const key = keyOf(target), open = this.#open.get(key);
     if (open !== undefined) {
       const { atPs = 0, endPs = null, events = 0 } = open.progress ?? {};
-      return open.isReady ? { state: "ready" } : { state: "replaying", atPs, endPs, events };
+      if (open.isReady && open.progress === undefined) return { state: "ready" };
+      const pass = open.isReady ? "again" : "first";
+      return { state: "replaying", pass, atPs, endPs, events };
     }
     const place = this.#line.findIndex(({ targets }) =>
       targets.some((each) => keyOf(each) === key)
@@ -121,19 +146,19 @@ export class Replays {
   }
 
   async #inTurn(
-    targets: readonly Target[],
+    wanted: Wanted,
     signal: AbortSignal | undefined,
   ): Promise<readonly Open[]> {
     signal?.throwIfAborted();
     if (this.#isOver) throw new ReplaysBusy(ENDING);
-    if (this.#canBegin(targets)) return this.#take(targets);
+    if (this.#canBegin(wanted)) return this.#take(wanted);
     if (this.#line.length >= LINE_MAX) {
       throw new ReplaysBusy(
         `${this.#open.size} runs are being replayed, and ${LINE_MAX} questions wait for theirs`,
       );
     }
     const turn = Promise.withResolvers<readonly Open[]>();
-    const waiting = { targets, begin: turn.resolve, leave: turn.reject };
+    const waiting = { ...wanted, begin: turn.resolve, leave: turn.reject };
     this.#line.push(waiting);
     const leave = () => {
       const place = this.#line.indexOf(waiting);
@@ -151,33 +176,52 @@ export class Replays {
   }
 
   /** Open replays are asked at once; others begin in the order of the line, when there is room. */
-  #canBegin(targets: readonly Target[], ahead = this.#line.length): boolean {
-    const keys = new Set(targets.map(keyOf));
+  #canBegin(wanted: Wanted, ahead = this.#aheadOf(this.#line.length)): boolean {
+    const keys = new Set(wanted.targets.map(keyOf));
     const missing = [...keys].filter((key) => !this.#open.has(key)).length;
     if (missing === 0) return true;
+    if (this.#isBeyondQuota(wanted)) return false;
     const busy = [...this.#open].filter(([key, { asked }]) => asked > 0 || keys.has(key)).length;
     // One that needs more than all of the room has it alone.
     return ahead === 0 && (busy === 0 || busy + missing <= this.#options.openMax);
   }
 
-  /** In one go: nobody comes between the look for room and its use. */
-  #take(targets: readonly Target[]): readonly Open[] {
+  /** Those before a place of the line that wait for room, and not for their own user's quota. */
+  #aheadOf(place: number): number {
+    return this.#line.slice(0, place).filter((each) => !this.#isBeyondQuota(each)).length;
+  }
+
+  #isBeyondQuota({ targets, user }: Wanted): boolean {
+    if (user === undefined) return false;
+    const keys = new Set(targets.map(keyOf));
+    const others =
+      [...this.#open].filter(([key, { users }]) => users.includes(user) && !keys.has(key)).length;
+    // One question that needs more than all of it has it alone.
+    return others > 0 && others + keys.size > this.#options.ofUserMax;
+  }
+
+  /** In one go: no other call comes between the look for room and its use. */
+  #take({ targets, user }: Wanted): readonly Open[] {
     const open = targets.map((target) => this.#open.get(keyOf(target)));
-    for (const each of open) if (each !== undefined) each.asked++;
+    const hold = (each: Open) => {
+      each.asked++;
+      if (user !== undefined) each.users.push(user);
+    };
+    for (const each of open) if (each !== undefined) hold(each);
     return targets.map((target, i) => {
       if (open[i] !== undefined) return open[i];
       const begun = this.#open.get(keyOf(target)) ?? this.#begin(target);
-      begun.asked++;
+      hold(begun);
       return begun;
     });
   }
 
   #serve(): void {
     for (let place = 0; place < this.#line.length;) {
-      const { targets, begin } = this.#line[place]!;
-      if (this.#canBegin(targets, place)) {
+      const waiting = this.#line[place]!;
+      if (this.#canBegin(waiting, this.#aheadOf(place))) {
         this.#line.splice(place, 1);
-        begin(this.#take(targets));
+        waiting.begin(this.#take(waiting));
       } else place++;
     }
   }
@@ -195,11 +239,14 @@ export class Replays {
     };
     const replay = openReplay(target, { signal: ending.signal, onProgress });
     const open: Open = {
-      ...{ replay, ending, asked: 0, usedMs: wallMs() },
+      ...{ replay, ending, asked: 0, users: [], usedMs: wallMs() },
       ...{ isReady: false, progress: undefined },
     };
     this.#open.set(key, open);
-    replay.then(() => open.isReady = true, () => {
+    replay.then(() => {
+      open.isReady = true;
+      open.progress = undefined;
+    }, () => {
       // The next question tries a failed one anew.
       if (this.#open.get(key) === open) this.#open.delete(key);
     });

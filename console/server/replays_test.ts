@@ -25,9 +25,16 @@ const REPLAY = { isOver: false, close: () => Promise.resolve() } as unknown as R
 
 /** A question that is answered when a test says so. */
 function asked(replays: Replays, ...runs: string[]) {
+  return askedBy(undefined, replays, ...runs);
+}
+
+function askedBy(user: string | undefined, replays: Replays, ...runs: string[]) {
   const answer = Promise.withResolvers<string>(), leaving = new AbortController();
   const targets = runs.map((run) => ({ run }));
-  const done = replays.askTogether(targets, () => answer.promise, { signal: leaving.signal });
+  const done = replays.askTogether(targets, () => answer.promise, {
+    signal: leaving.signal,
+    user,
+  });
   return { answer: () => answer.resolve(runs.join()), done, leave: () => leaving.abort() };
 }
 
@@ -88,10 +95,24 @@ describe("Replays", () => {
     const one = asked(replays, "a");
     const progress = { atPs: 5, endPs: 10, events: 7 };
     openings[0]!.options.onProgress!(progress);
-    assert.deepEqual(replays.stateOf({ run: "a" }), { state: "replaying", ...progress });
+    assert.deepEqual(replays.stateOf({ run: "a" }), {
+      state: "replaying",
+      pass: "first",
+      ...progress,
+    });
     openings[0]!.opened.resolve(REPLAY);
     one.answer();
     await one.done;
+    assert.deepEqual(replays.stateOf({ run: "a" }), { state: "ready" });
+    // A question about an early instant: it takes another pass.
+    const other = asked(replays, "a");
+    await settled();
+    assert.deepEqual(replays.stateOf({ run: "a" }), { state: "ready" });
+    openings[0]!.options.onProgress!(progress);
+    const again = { state: "replaying", pass: "again", ...progress };
+    assert.deepEqual(replays.stateOf({ run: "a" }), again);
+    other.answer();
+    await other.done;
     assert.deepEqual(replays.stateOf({ run: "a" }), { state: "ready" });
     await replays.end();
   });
@@ -105,6 +126,26 @@ describe("Replays", () => {
       await settled();
     }
     assert.deepEqual(await Promise.all(all.map(({ done }) => done)), ["a,b", "b,c", "c,a"]);
+    await replays.end();
+  });
+
+  it("leaves room for others: one user's questions hold two, and those behind them are not in others' way", async () => {
+    const { replays, openings } = replaysOf(3);
+    const [one, , third] = ["a", "b", "c"].map((run) => askedBy("ada", replays, run));
+    assert.deepEqual(openings.map(({ run }) => run), ["a", "b"]);
+    assert.equal(replays.stateOf({ run: "c" }).state, "waiting");
+    const other = askedBy("bob", replays, "d");
+    assert.deepEqual(openings.map(({ run }) => run), ["a", "b", "d"]);
+    for (const { opened } of openings) opened.resolve(REPLAY);
+    other.answer();
+    await other.done;
+    assert.equal(replays.stateOf({ run: "c" }).state, "waiting", "there is room, but not for ada");
+    one!.answer();
+    await one!.done;
+    assert.deepEqual(openings.map(({ run }) => run), ["a", "b", "d", "c"]);
+    openings.at(-1)!.opened.resolve(REPLAY);
+    third!.answer();
+    await third!.done;
     await replays.end();
   });
 

@@ -85,7 +85,13 @@ describe("The lists of the console's page", () => {
     const { page } = rig,
       answers = [
         { state: "waiting", place: 2, length: 3, before: ["x", "y", "z"] },
-        { state: "replaying", atPs: 430_000_000, endPs: 1_000_000_000, events: 12_345 },
+        {
+          state: "replaying",
+          pass: "first",
+          atPs: 430_000_000,
+          endPs: 1_000_000_000,
+          events: 12_345,
+        },
       ];
     let answer = 0;
     const shown = Promise.withResolvers<void>();
@@ -105,6 +111,27 @@ describe("The lists of the console's page", () => {
     shown.resolve();
     await page.unrouteAll({ behavior: "wait" });
     await line.getByText("being replayed").waitFor({ state: "detached" });
+  });
+
+  it("says how far a pass to an early instant is, as long as an answer waits for it", async () => {
+    const { page } = rig, shown = Promise.withResolvers<void>();
+    const again = { state: "replaying", pass: "again", atPs: 430_000_000, endPs: 1_000_000_000 };
+    await page.route(
+      /\/replay(\?|$)/,
+      (route) => route.fulfill({ json: { ...again, events: 12_345 } }),
+    );
+    await page.route(/\/memory-map(\?|$)|\/memory(\?|$)/, async (route) => {
+      await shown.promise;
+      await route.continue();
+    });
+    await page.goto(`${rig.printed.origin}/#/memory?run=${flushed}&at=1000000&host=b`);
+    const why = page.locator(".why");
+    await why.getByText(/replayed again, up to the instant .*: 43\W?% of 1\W000.* 12\W345 events/)
+      .waitFor();
+    shown.resolve();
+    await page.unrouteAll({ behavior: "wait" });
+    await why.getByText("replayed again").waitFor({ state: "detached" });
+    await page.goto(`${rig.printed.origin}/#/operation?run=${flushed}&show=list`);
   });
 
   it("filters operations, of which there are more than one can choose from", async () => {

@@ -17,7 +17,10 @@ import type {
 import type { Device, linkFault, Topology, Why } from "../../api/rack.ts";
 import type { projectFiles } from "../../api/projects.ts";
 import type { Report } from "../../api/report.ts";
+import type { audit, link, LockOrder, newLink, RackLock, users } from "../../api/session.ts";
 import type {
+  attached,
+  attachOrder,
   Checkpoint,
   checkpointOrder,
   Checkpoints,
@@ -35,12 +38,14 @@ import type {
   Loss,
   MemoryView,
   Operations,
+  OperationsQuery,
   Programs,
   ReplayState,
   Snapshot,
   Timeline,
   Verdicts,
 } from "../../api/replay.ts";
+import { OPERATIONS } from "../../api/replay_terms.ts";
 import { type Request, request } from "./session.ts";
 
 export type LinkOrderInput = Pick<LinkOrder, "target" | "action"> & Partial<LinkOrder>;
@@ -119,6 +124,7 @@ export const api = {
   programs: (run: string, query: {
     readonly host: string;
     readonly at?: Time | undefined;
+    readonly exact?: "true";
     readonly variant?: string | undefined;
   }) => json<Programs>(withQuery(`/runs/${part(run)}/programs`, query)),
   verdicts: (run: string, query: { readonly claims: "true" | "false" }) =>
@@ -135,8 +141,13 @@ export const api = {
     readonly variant?: string | undefined;
   }) => json<MemoryView>(withQuery(`/runs/${part(run)}/memory`, query)),
   /** A replay tells operations by their begin: at most 1,000. */
-  operations: (run: string, variant?: string) =>
-    json<Operations>(withQuery(`/runs/${part(run)}/operations`, { most: 1_000, variant })),
+  operations: (
+    run: string,
+    query: OperationsQuery & { readonly variant?: string | undefined } = {},
+  ) =>
+    json<Operations>(
+      withQuery(`/runs/${part(run)}/operations`, { most: OPERATIONS.most, ...query }),
+    ),
   /** Where `until` would stop, in the past. */
   find: (run: string, query: FindQuery) =>
     json<{ event: EventRow | null }>(withQuery(`/runs/${part(run)}/find`, { ...query })),
@@ -198,6 +209,12 @@ export const api = {
     }),
   removeProjectFile: (project: string, file: string) =>
     json<unknown>(`/projects/${part(project)}/files/${part(file)}`, { method: "DELETE" }),
+  attach: (order: z.infer<typeof attachOrder>) => post<z.infer<typeof attached>>("/racks", order),
+  users: () => json<z.infer<typeof users>>("/users"),
+  invite: (order: z.infer<typeof newLink>) => post<z.infer<typeof link>>("/links", order),
+  audit: () => json<z.infer<typeof audit>>("/audit"),
+  lockOf: (run: string) => json<RackLock>(`/racks/${part(run)}/lock`),
+  lock: (run: string, order: LockOrder) => post<RackLock>(`/racks/${part(run)}/lock`, order),
   jobs: () => json<{ jobs: Job[] }>("/jobs"),
   job: (id: string) => json<JobDetail>(`/jobs/${part(id)}`),
   start: (order: JobOrderInput) => post<Job>("/jobs", order),

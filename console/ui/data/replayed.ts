@@ -20,14 +20,17 @@ const AGAIN_MS = 2_000;
 /**
  * What the replay says of the instant that is shown; of a rack that moves, again at most every two
  * seconds.
+ * @param again asks anew whenever it changes.
  */
 export function useReplayed<T>(
   get: (run: string, query: ReplayQuery) => Promise<T>,
+  again?: ReadonlySignal<unknown>,
 ): ReadonlySignal<Replayed<T>> {
   const replayed = useSignal<Replayed<T>>({ value: undefined, trouble: "" });
   const asked = useSignal(-AGAIN_MS);
   useSignalEffect(() => {
     const id = run.value, at = shownAt.value;
+    void again?.value;
     if (id === undefined || (replayedAt.value === undefined && clock.value === null)) return;
     const waitMs = Math.max(0, asked.peek() + AGAIN_MS - performance.now());
     let timer: ReturnType<typeof setTimeout>, isGone = false;

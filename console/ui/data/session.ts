@@ -80,7 +80,11 @@ export async function request(path: string, options: Request = {}): Promise<Resp
   const answered = isFeed ? undefined : whileAnswered();
   const given = [options.signal, answered?.signal].filter((each) => each !== undefined);
   const signal = AbortSignal.any(given);
-  const told = what === undefined ? undefined : underWay(what);
+  const told = what !== undefined
+    ? underWay(what)
+    : OF_REPLAY.test(path)
+    ? whileAwaited()
+    : undefined;
   const key = isSignIn ? null : localStorage.getItem(KEY);
   let response: Response;
   try {
@@ -114,6 +118,25 @@ export async function request(path: string, options: Request = {}): Promise<Resp
   }
   const message = detail?.detail ?? `${method} ${path}: the server answers ${response.status}`;
   throw new RequestError(message, { ...(detail !== undefined && { detail }) });
+}
+
+/** Questions that a replay answers; how far that is, is asked beside them. */
+const OF_REPLAY =
+  /^\/runs\/[^/]+\/(?:snapshot|programs|verdicts|memory|memory-map|loss|ladder|events|find)\b/;
+
+/** Answers of a replay that have taken a while. */
+export const answersAwaited = signal(0);
+
+function whileAwaited(): () => void {
+  let counted = 0;
+  const timer = setTimeout(() => {
+    counted = 1;
+    answersAwaited.value++;
+  }, UNDER_WAY_MS);
+  return () => {
+    clearTimeout(timer);
+    answersAwaited.value -= counted;
+  };
 }
 
 /** Orders that have taken a while, as one would say them: "kill b". */

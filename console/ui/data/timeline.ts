@@ -1,4 +1,5 @@
 import { computed, effect, signal, untracked } from "@preact/signals";
+import type { Clock } from "../../api/rack.ts";
 import type { ReplayState, Timeline } from "../../api/replay.ts";
 import type { Time } from "../../../fabric/base/time.ts";
 import { count, percent, plural, time } from "../figures.ts";
@@ -15,7 +16,7 @@ import {
   topology,
   variant,
 } from "./rack.ts";
-import { session } from "./session.ts";
+import { answersAwaited, session } from "./session.ts";
 
 export const timeline = signal<Timeline | undefined>(undefined);
 export const timelineTrouble = signal<string | undefined>(undefined);
@@ -42,13 +43,18 @@ export const beyondText = computed(() => {
 /** When the page came to the run: the replay knows the time before. */
 const cameAt = signal<Time | undefined>(undefined);
 
+/** Nothing is left to do before the instant of an order, at which time stands. */
+export function isAtLimit({ limitPs, nextPs }: Pick<Clock, "limitPs" | "nextPs">): boolean {
+  return limitPs !== null && (nextPs ?? Infinity) >= limitPs;
+}
+
 /** Where time stands; undefined: it moves. A rack in which nothing is left to do stands, too. */
 export const stand = computed(() => {
   const now = clock.value;
   if (now?.paused || now?.finished || ended.value !== undefined) return now?.virtualPs ?? 0;
   // At a pace it stands again and again, for milliseconds.
-  const isHeld = now !== null && now.limitPs !== null && (now.nextPs ?? Infinity) >= now.limitPs;
-  if (now !== null && now.psPerSecond > 0 && now.nextPs !== null && !isHeld) return undefined;
+  const isMoving = now !== null && now.psPerSecond > 0 && now.nextPs !== null && !isAtLimit(now);
+  if (isMoving) return undefined;
   return now?.standsAtPs ?? undefined;
 });
 
@@ -164,10 +170,27 @@ export const replayText = computed(() => {
       `behind ${plural(before.length, "run")} being replayed`;
   }
   if (now?.state !== "replaying" || now.events === 0) return "The run is being replayed …";
-  const { atPs, endPs, events } = now;
-  const where = endPs === null ? time(atPs) : `${percent(atPs / endPs)} of ${time(endPs)}`;
-  return `The run is being replayed: ${where}, ${count(events)} events`;
+  return `The run is being replayed: ${passed(now)}`;
 });
+
+function passed({ atPs, endPs, events }: Extract<ReplayState, { state: "replaying" }>): string {
+  const where = endPs === null ? time(atPs) : `${percent(atPs / endPs)} of ${time(endPs)}`;
+  return `${where}, ${count(events)} events`;
+}
+
+/** While an answer takes another pass over the run: how far it is, in words; else empty. */
+export const passText = signal("");
+
+async function watchPass(id: string): Promise<void> {
+  while (answersAwaited.peek() > 0 && run.peek() === id) {
+    const now = await api.replayState(id, variant.peek()).catch(() => undefined);
+    passText.value = now?.state === "replaying" && now.pass === "again"
+      ? `The run is replayed again, up to the instant that is asked for: ${passed(now)}`
+      : "";
+    await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
+  }
+  passText.value = "";
+}
 
 /** Until `isOver`. A server that does not answer is the feed's subject. */
 async function watchReplay(id: string, of: string | undefined, isOver: () => boolean) {
@@ -211,6 +234,13 @@ export async function readTimeline(): Promise<void> {
  * the past is read on request.
  */
 export function followTimeline(): void {
+  let isWatched = false;
+  effect(() => {
+    const id = run.value, isAwaited = answersAwaited.value > 0;
+    if (!isAwaited || id === undefined || isWatched) return;
+    isWatched = true;
+    void watchPass(id).finally(() => isWatched = false);
+  });
   effect(() => {
     const id = run.value;
     timeline.value = timelineTrouble.value = cameAt.value = undefined;

@@ -16,7 +16,7 @@ import {
 } from "../data/rack.ts";
 import { replayedAt } from "../data/shown.ts";
 import { goToStop, type Stop, stop } from "../data/stop.ts";
-import { beyondText, replayText, timeline, timelineTrouble } from "../data/timeline.ts";
+import { beyondText, passText, replayText, timeline, timelineTrouble } from "../data/timeline.ts";
 import { isOperator, readsOnly } from "../data/session.ts";
 import { cut, roughTime, sentence, time, wordsOfVariant } from "../figures.ts";
 import { go, hrefOf, instant, lookAt, run, select } from "../state.ts";
@@ -92,6 +92,7 @@ function Why() {
       </span>
     );
   }
+  if (passText.value !== "") return <span class="why" role="status">{passText.value}</span>;
   if (isKept.value) {
     const end = timeline.value?.endPs, exactness = timeline.value?.exactness;
     const natives = timeline.value?.natives ?? 0;

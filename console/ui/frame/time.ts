@@ -6,6 +6,7 @@ import { api } from "../data/api.ts";
 import { connection } from "../data/connection.ts";
 import { clock, ended, isUp } from "../data/rack.ts";
 import { isOperator } from "../data/session.ts";
+import { isAtLimit } from "../data/timeline.ts";
 import { roughTime } from "../figures.ts";
 import { lookAt, run } from "../state.ts";
 import { order, refuse } from "./notice.tsx";
@@ -18,8 +19,7 @@ export const canDrive = computed(() =>
 /** Time stands only because of an order, or at the instant of an order. */
 export const isHeld = computed(() => {
   const now = clock.value;
-  return now !== null &&
-    (now.paused || (now.limitPs !== null && (now.nextPs ?? Infinity) >= now.limitPs));
+  return now !== null && (now.paused || isAtLimit(now));
 });
 
 /** Shows the present: the order changes nothing in the past. */

@@ -1,8 +1,10 @@
 /** Programs of a host at the instant that is shown: state, what they reported, what they logged. */
+import { useSignal } from "@preact/signals";
 import type { Topology } from "../../api/rack.ts";
 import type { ProgramProgress, Programs } from "../../api/replay.ts";
 import { api } from "../data/api.ts";
 import { useReplayed } from "../data/replayed.ts";
+import { shownAt } from "../data/shown.ts";
 import { count, plural, sentence, time } from "../figures.ts";
 
 export function HostPrograms({ host, isOn, planned }: {
@@ -10,8 +12,12 @@ export function HostPrograms({ host, isOn, planned }: {
   readonly isOn: boolean;
   readonly planned: Topology["programs"];
 }) {
-  const { value, trouble } = useReplayed((run, query) => api.programs(run, { host, ...query }))
-    .value;
+  // The instant at which the waits are looked up, whatever that takes.
+  const exact = useSignal<number | undefined>(undefined);
+  const { value, trouble } = useReplayed((run, query) => {
+    const isExact = exact.value !== undefined && exact.value === shownAt.peek();
+    return api.programs(run, { host, ...query, ...(isExact && { exact: "true" }) });
+  }, exact).value;
   return (
     <>
       {planned.length > 0 && (
@@ -36,13 +42,17 @@ export function HostPrograms({ host, isOn, planned }: {
         ? trouble === "" && (
           <p class="quiet">What its programs have come to is being worked out …</p>
         )
-        : <Progress found={value} isOn={isOn} />}
+        : <Progress found={value} isOn={isOn} onExact={() => exact.value = shownAt.peek()} />}
     </>
   );
 }
 
-function Progress({ found, isOn }: { readonly found: Programs; readonly isOn: boolean }) {
-  const { programs, reports, moreReports, log, moreLog } = found;
+function Progress({ found, isOn, onExact }: {
+  readonly found: Programs;
+  readonly isOn: boolean;
+  readonly onExact: () => void;
+}) {
+  const { programs, isWhole, reports, moreReports, log, moreLog } = found;
   return (
     <div data-testid="programs">
       {!isOn && <p class="quiet">It has no power: programs that ran were cut off.</p>}
@@ -53,6 +63,12 @@ function Progress({ found, isOn }: { readonly found: Programs; readonly isOn: bo
           </li>
         ))}
       </ul>
+      {!isWhole && (
+        <p class="quiet">
+          What its programs wait for was not looked up: too much happened before this instant.{" "}
+          <button type="button" class="link" onClick={onExact}>Look it up</button>
+        </p>
+      )}
       {reports.length > 0 && (
         <>
           <h3>Reported by programs</h3>
