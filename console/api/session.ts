@@ -3,10 +3,21 @@
  */
 import { z } from "zod";
 import { orNull } from "./common.ts";
+import { USER_LETTERS_MAX } from "./session_terms.ts";
 
 /** A viewer may look at everything but the audit log, and change nothing. */
 const role = z.enum(["operator", "viewer"]).meta({ id: "Role" });
 export type Role = z.infer<typeof role>;
+
+const userName = z.string().max(USER_LETTERS_MAX);
+
+const user = z.object({
+  session: z.string(),
+  role,
+  name: z.string().describe("the user's; where an invitation has given none, the session's"),
+}).meta({ id: "User" });
+
+export const users = z.object({ users: z.array(user) }).meta({ id: "Users" });
 
 export const signIn = z.object({
   token: z.string().min(1).max(200).describe(
@@ -18,18 +29,23 @@ export const signedIn = z.object({
   key: z.string().describe("for `Authorization: Bearer KEY`"),
   session: z.string().describe("its name in the audit log"),
   role,
+  name: z.string().describe("the user's"),
 }).meta({ id: "SignedIn" });
 export type SignedIn = z.infer<typeof signedIn>;
 
 export const session = z.object({
   session: z.string(),
   role,
+  name: z.string().describe("the user's"),
   version: z.string(),
   rack: z.string().nullable().describe("the rack that this console was started with"),
 }).meta({ id: "Session" });
 export type Session = z.infer<typeof session>;
 
-export const newLink = z.object({ role }).meta({ id: "NewLink" });
+export const newLink = z.object({
+  role,
+  name: userName.optional().describe("of the user who is invited"),
+}).meta({ id: "NewLink" });
 
 export const link = z.object({
   url: z.string().describe("signs in one more browser, once"),
@@ -41,6 +57,7 @@ const auditEntry = z.object({
   at: z.string().describe("wall time, ISO 8601"),
   session: z.string().describe("empty where nobody was signed in"),
   role: orNull(role),
+  name: z.string().optional().describe("the user's; absent where nobody was signed in"),
   action: z.string().describe(
     "method and route, as `POST /api/v1/racks/{run}/power`; `read`: a scenario has read a file",
   ),
@@ -56,3 +73,19 @@ const auditEntry = z.object({
 export type AuditEntry = z.infer<typeof auditEntry>;
 
 export const audit = z.object({ entries: z.array(auditEntry) }).meta({ id: "Audit" });
+
+export const rackLock = z.object({
+  owner: orNull(user).describe("who has brought the rack up, or has locked it first"),
+  isLocked: z.boolean().describe("only the owner's orders are carried out"),
+}).meta({ id: "RackLock" });
+export type RackLock = z.infer<typeof rackLock>;
+
+export const lockOrder = z.discriminatedUnion("action", [
+  z.strictObject({ action: z.literal("lock") }),
+  z.strictObject({ action: z.literal("unlock") }),
+  z.strictObject({
+    action: z.literal("hand over"),
+    to: z.string().max(200).describe("the session of the new owner"),
+  }),
+]).meta({ id: "LockOrder" });
+export type LockOrder = z.infer<typeof lockOrder>;

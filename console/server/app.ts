@@ -73,6 +73,7 @@ export function createApp({ onError, ...console }: AppOptions): App {
     doors.rateGuard(console),
     doors.auditGuard(console),
     doors.roleGuard,
+    doors.lockGuard(console),
     bodies,
   );
   app.route(API, api);

@@ -6,6 +6,7 @@ import { Keys } from "./doors/keys.ts";
 import { Watchers } from "./feed/watchers.ts";
 import { Jobs } from "./jobs/jobs.ts";
 import { type Page, pageWithout } from "./page.ts";
+import { Locks } from "./locks.ts";
 import { Projects } from "./projects.ts";
 import { Replays } from "./replays.ts";
 import type { Role } from "../api/session.ts";
@@ -53,6 +54,7 @@ export class TestConsole {
   readonly keys: Keys;
   readonly watchers: Watchers;
   readonly jobs: Jobs;
+  readonly locks: Locks;
   readonly replays: Replays;
   readonly projects: Projects;
   readonly app: App;
@@ -63,7 +65,8 @@ export class TestConsole {
     const wallMs = isReal ? () => performance.now() : () => this.nowMs;
     this.keys = new Keys({ wallMs, ...(fixed !== undefined && { fixed }) });
     this.watchers = new Watchers({ wallMs, idleMs: 1_000 });
-    this.jobs = new Jobs({ wallMs, audit: this.audit });
+    this.locks = new Locks(this.keys);
+    this.jobs = new Jobs({ wallMs, audit: this.audit, locks: this.locks });
     this.replays = new Replays({ wallMs });
     this.projects = new Projects(projects);
     this.app = createApp({
@@ -72,6 +75,7 @@ export class TestConsole {
       audit: this.audit,
       watchers: this.watchers,
       jobs: this.jobs,
+      locks: this.locks,
       replays: this.replays,
       projects: this.projects,
       allowRead,
@@ -84,8 +88,8 @@ export class TestConsole {
   }
 
   /** A key, by the way that a page takes. */
-  async signIn(role: Role): Promise<string> {
-    const token = await this.keys.newToken(role);
+  async signIn(role: Role, name?: string): Promise<string> {
+    const token = await this.keys.newToken(role, name);
     const { json } = await this.send("POST", "/api/v1/session", { json: { token } });
     return json.key;
   }

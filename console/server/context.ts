@@ -6,6 +6,7 @@ import type { AuditLog } from "./doors/audit.ts";
 import type { Caller, Keys } from "./doors/keys.ts";
 import type { Page } from "./page.ts";
 import type { Jobs } from "./jobs/jobs.ts";
+import type { Locks } from "./locks.ts";
 import type { Projects } from "./projects.ts";
 import type { Replays } from "./replays.ts";
 import type { Watchers } from "./feed/watchers.ts";
@@ -17,6 +18,7 @@ export interface Console {
   readonly audit: AuditLog;
   readonly watchers: Watchers;
   readonly jobs: Jobs;
+  readonly locks: Locks;
   readonly replays: Replays;
   readonly projects: Projects;
   /** Folders besides a project's, below which scenarios may read. */

@@ -8,6 +8,7 @@ import { AuditLog } from "./doors/audit.ts";
 import { FIXED_KEY_LETTERS, Keys } from "./doors/keys.ts";
 import { Watchers } from "./feed/watchers.ts";
 import { Jobs } from "./jobs/jobs.ts";
+import { Locks } from "./locks.ts";
 import { openLinkDoor } from "./link_door.ts";
 import { listen, type ListenOptions, type Place } from "./listen.ts";
 import { Projects } from "./projects.ts";
@@ -68,7 +69,8 @@ export async function startConsole(options: StartOptions): Promise<Started> {
   await Deno.mkdir(folder, { recursive: true, mode: 0o700 });
   const auditFile = `${folder}/audit.jsonl`;
   const audit = new AuditLog(auditFile);
-  const watchers = new Watchers({ wallMs }), jobs = new Jobs({ wallMs, allowNative, audit });
+  const watchers = new Watchers({ wallMs }), locks = new Locks(keys);
+  const jobs = new Jobs({ wallMs, allowNative, audit, locks });
   const replays = new Replays({ wallMs }), projects = new Projects(`${folder}/projects`);
   projects.removeHalves();
   if (rack !== undefined) jobs.addOwn(rack);
@@ -80,6 +82,7 @@ export async function startConsole(options: StartOptions): Promise<Started> {
       audit,
       watchers,
       jobs,
+      locks,
       replays,
       projects,
       allowRead,

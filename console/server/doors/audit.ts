@@ -31,6 +31,7 @@ export class AuditLog {
       at: new Date().toISOString(),
       session: by?.session ?? "",
       role: by?.role ?? null,
+      ...(by !== undefined && { name: by.name }),
       action: "read",
       target: file,
       detail,

@@ -102,8 +102,8 @@ const RATE = { perSecond: 50, burst: 200 };
 const CHANGE_RATE = { perSecond: 20, burst: 60 };
 
 /**
- * 429 beyond the rates: by session, or by address without one. A sign-in is not counted here: whoever
- * shares the owner's address could keep the right token out; see `routes/session.ts`.
+ * 429 beyond the rates: by session, or by address without one. A sign-in is not counted here: another
+ * user of the owner's address could keep the right token out; see `routes/session.ts`.
  */
 export function rateGuard({ wallMs }: Pick<Console, "wallMs">): MiddlewareHandler<Env> {
   const all = new Buckets(RATE, wallMs), changes = new Buckets(CHANGE_RATE, wallMs);
@@ -159,6 +159,20 @@ export const roleGuard: MiddlewareHandler<Env> = createMiddleware<Env>(async (c,
   await next();
 });
 
+/** 403 for an order to a rack that another has locked: see `locks.ts`. */
+export function lockGuard({ locks }: Pick<Console, "locks">): MiddlewareHandler<Env> {
+  return createMiddleware<Env>(async (c, next) => {
+    const { method, path } = c.req;
+    const [, , , topic, run, act] = path.split("/");
+    const isOrder = !isRead(method) && (topic === "racks" || topic === "runs");
+    const caller = c.get("caller");
+    if (isOrder && caller !== undefined && run !== undefined && act !== "lock") {
+      locks.check(decodeURIComponent(run), caller);
+    }
+    await next();
+  });
+}
+
 /** Of requests without a key that were refused: so many are written down, others counted. */
 const STRANGER_RATE = { perSecond: 0.2, burst: 20 };
 
@@ -167,22 +181,23 @@ export function auditGuard(
   { audit, wallMs }: Pick<Console, "audit" | "wallMs">,
 ): MiddlewareHandler<Env> {
   const strangers = new Buckets(STRANGER_RATE, wallMs);
-  let uncounted = 0;
+  let unwritten = 0;
   return createMiddleware<Env>(async (c, next) => {
     await next();
     if (isRead(c.req.method) && !c.get("isAudited")) return;
     const caller = c.get("caller");
     // Else anybody could push out of the log what was done.
     if (caller === undefined && c.res.status >= 400 && strangers.take("") > 0) {
-      uncounted++;
+      unwritten++;
       return;
     }
-    const more = uncounted;
-    uncounted = 0;
+    const more = unwritten;
+    unwritten = 0;
     audit.add({
       at: new Date().toISOString(),
       session: caller?.session ?? "",
       role: caller?.role ?? null,
+      ...(caller !== undefined && { name: caller.name }),
       action: `${c.req.method} ${routeOf(c.req.path)}`,
       target: c.req.path.slice(0, 300),
       detail: c.get("detail") ?? null,

@@ -8,6 +8,8 @@ import type { Role, SignedIn } from "../../api/session.ts";
 export interface Caller {
   readonly session: string;
   readonly role: Role;
+  /** The user's; as long as nobody has said one, the session's. */
+  readonly name: string;
 }
 
 export interface KeysOptions {
@@ -29,7 +31,10 @@ interface Known extends Caller {
 
 export class Keys {
   readonly #options: KeysOptions;
-  readonly #tokens = new Map<string, { readonly role: Role; readonly sinceMs: number }>();
+  readonly #tokens = new Map<
+    string,
+    { readonly role: Role; readonly name: string; readonly sinceMs: number }
+  >();
   readonly #keys = new Map<string, Known>();
   #fixed: string | undefined;
   #sessions = 0;
@@ -38,11 +43,11 @@ export class Keys {
     this.#options = options;
   }
 
-  /** Signs one browser in, once. */
-  async newToken(role: Role): Promise<string> {
+  /** Signs one browser in, once. @param name the user's; empty: its session's. */
+  async newToken(role: Role, name = ""): Promise<string> {
     const token = randomText();
     dropOldest(this.#tokens, TOKENS_MAX);
-    this.#tokens.set(await hashOf(token), { role, sinceMs: this.#options.wallMs() });
+    this.#tokens.set(await hashOf(token), { role, name, sinceMs: this.#options.wallMs() });
     return token;
   }
 
@@ -57,24 +62,30 @@ export class Keys {
     if (role === undefined) return undefined;
     const key = randomText();
     const session = `${role}-${++this.#sessions}`;
+    const name = found?.name || session;
     dropOldest(this.#keys, KEYS_MAX);
-    this.#keys.set(await hashOf(key), { session, role, usedMs: wallMs() });
-    return { key, session, role };
+    this.#keys.set(await hashOf(key), { session, role, name, usedMs: wallMs() });
+    return { key, session, role, name };
   }
 
   async callerOf(key: string): Promise<Caller | undefined> {
     const { wallMs, keyMs = KEY_MS } = this.#options;
     const hash = await hashOf(key);
     const known = this.#keys.get(hash);
-    if (known === undefined) {
-      return await this.#isFixed(hash) ? { session: "fixed-key", role: "operator" } : undefined;
-    }
+    if (known === undefined) return await this.#isFixed(hash) ? FIXED : undefined;
     if (wallMs() - known.usedMs > keyMs) {
       this.#keys.delete(hash);
       return undefined;
     }
     known.usedMs = wallMs();
-    return { session: known.session, role: known.role };
+    return callerIn(known);
+  }
+
+  /** Who may come without signing in anew, by the order in which they came. */
+  users(): Caller[] {
+    const { wallMs, keyMs = KEY_MS, fixed } = this.#options;
+    const known = [...this.#keys.values()].filter(({ usedMs }) => wallMs() - usedMs <= keyMs);
+    return [...fixed === undefined ? [] : [FIXED], ...known.map(callerIn)];
   }
 
   async signOut(key: string): Promise<void> {
@@ -86,6 +97,12 @@ export class Keys {
     if (fixed === undefined) return false;
     return hash === (this.#fixed ??= await hashOf(fixed));
   }
+}
+
+const FIXED: Caller = { session: "fixed-key", role: "operator", name: "fixed-key" };
+
+function callerIn({ session, role, name }: Known): Caller {
+  return { session, role, name };
 }
 
 /** 256 bits. */

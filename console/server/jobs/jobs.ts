@@ -3,11 +3,12 @@ import { commandFlags } from "../../base/v8_flags.ts";
 import type { Job, JobDetail, JobOrder, JobResult } from "../../api/jobs.ts";
 import type { AuditLog } from "../doors/audit.ts";
 import type { Caller } from "../doors/keys.ts";
+import type { Locks } from "../locks.ts";
 import { lines } from "./lines.ts";
 import type { JobLine, JobWork } from "./protocol.ts";
 
-/** Each may start a rack of processes; more are refused. */
-export const RUNNING_MAX = 4;
+/** Each may start a rack of processes; more are refused. Of one user: others need room, too. */
+export const RUNNING_MAX = 4, RUNNING_OF_USER_MAX = 3;
 const ENDED_MAX = 50;
 const NOTES_MAX = 100;
 /** A rack of many processes may be being taken down. */
@@ -27,6 +28,7 @@ export class Jobs {
   readonly #wallMs: () => number;
   readonly #allowNative: boolean;
   readonly #audit: AuditLog | undefined;
+  readonly #locks: Locks | undefined;
   readonly #entries = new Map<string, Entry>();
   readonly #readers = new Set<(id: string | undefined) => void>();
   readonly #own = new Set<string>();
@@ -36,15 +38,18 @@ export class Jobs {
 
   /** @param options.allowNative jobs may run native programs. */
   constructor(
-    { wallMs, allowNative = false, audit }: {
+    { wallMs, allowNative = false, audit, locks }: {
       readonly wallMs: () => number;
       readonly audit?: AuditLog;
+      /** Told whose the racks are that come up. */
+      readonly locks?: Locks;
       readonly allowNative?: boolean;
     },
   ) {
     this.#wallMs = wallMs;
     this.#allowNative = allowNative;
     this.#audit = audit;
+    this.#locks = locks;
   }
 
   list(): Job[] {
@@ -59,6 +64,12 @@ export class Jobs {
 
   get running(): number {
     return this.list().filter(isRunning).length;
+  }
+
+  /** Of one user. */
+  runningOf(session: string): number {
+    return [...this.#entries.values()]
+      .filter(({ job, by }) => isRunning(job) && by?.session === session).length;
   }
 
   /** Runs that this console has made, and racks that it has brought up. */
@@ -155,6 +166,7 @@ export class Jobs {
         return this.#change(id, { title: line.title, share: line.share });
       case "run":
         this.#own.add(line.run);
+        this.#tellOwner(id, line.run);
         this.#change(id, { run: line.run });
         return this.tellRuns();
       case "read": {
@@ -173,6 +185,11 @@ export class Jobs {
       case "error":
         return this.#change(id, { state: "failed", error: line.message, title: "" });
     }
+  }
+
+  #tellOwner(id: string, run: string): void {
+    const { by, order: { kind } } = this.#entries.get(id)!;
+    if (by !== undefined && (kind === "up" || kind === "resume")) this.#locks?.own(run, by);
   }
 
   #change(id: string, change: Partial<Job>): void {

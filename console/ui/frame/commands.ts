@@ -9,6 +9,7 @@ import { time as timeText } from "../figures.ts";
 import { order } from "./notice.tsx";
 import { orderShutdown } from "./shutdown.ts";
 import { bringUpAt } from "./resume.ts";
+import { openTeam } from "./team.tsx";
 import { drive, stepEvent, stepSpan, until } from "./time.ts";
 
 export interface Command {
@@ -171,6 +172,7 @@ export const COMMANDS: readonly Command[] = [
   { usage: "step [COUNT|TIME]", what: "instants with events, or so much time", act: step },
   { usage: "until TIME|STEP... [--count N]", what: "runs until then", act: untilWords },
   { usage: "pace TIME|full", what: "virtual time in a second", act: pace },
+  { usage: "team", what: "who is here, invitations, locks, audit log", act: openTeam },
   { usage: "view NAME", what: "goes to a view", act: goTo },
 ];
 

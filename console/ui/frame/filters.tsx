@@ -1,4 +1,5 @@
 /** Fields over a list, each with one value of its filter. */
+import { SEARCHED_MAX } from "../../api/replay_terms.ts";
 
 /** @param none what is chosen by ""; null: nothing is. */
 export function Choice(
@@ -36,7 +37,7 @@ export function SearchField({ label, value = "", onChange }: FieldProps) {
       {label}
       <input
         type="search"
-        maxLength={200}
+        maxLength={SEARCHED_MAX}
         value={value}
         onInput={({ currentTarget }) => onChange(currentTarget.value)}
       />

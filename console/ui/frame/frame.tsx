@@ -17,6 +17,7 @@ import { openSearch } from "./search.tsx";
 import { Selected } from "./selected.tsx";
 import { toggleTheme } from "./theme.ts";
 import { canDrive, runOrPause, stepEvent, stepSpan } from "./time.ts";
+import { openTeam } from "./team.tsx";
 import { TimeLine } from "./time_line.tsx";
 import { openUntil } from "./until.tsx";
 
@@ -35,6 +36,12 @@ function Rail() {
           {title}
         </a>
       ))}
+      <button type="button" title="Who is here, invitations, locks, audit log" onClick={openTeam}>
+        <svg viewBox="0 0 20 20" aria-hidden="true">
+          <path d="M7 9a3 3 0 1 0 0-6 3 3 0 0 0 0 6zM2 17c0-4 2-6 5-6s5 2 5 6M14 9a2 2 0 1 0 0-5M14 12c3 0 4 2 4 5" />
+        </svg>
+        Team
+      </button>
     </nav>
   );
 }
