@@ -1,8 +1,10 @@
 /** Names and limits of uploads, for the server, its schemas and the page, which has no zod. */
 
+export const PROJECT_LETTERS_MAX = 40;
 /** A project's, also its folder's. */
-export const PROJECT_NAME = /^[a-z0-9][a-z0-9-]{0,39}$/;
-export const PROJECT_EXPECTED = "1 to 40 small letters, digits and -, no - first";
+export const PROJECT_NAME = new RegExp(`^[a-z0-9][a-z0-9-]{0,${PROJECT_LETTERS_MAX - 1}}$`);
+export const PROJECT_EXPECTED =
+  `1 to ${PROJECT_LETTERS_MAX} small letters, digits and -, no - first`;
 export const DEFAULT_PROJECT = "default";
 
 /** A file's: no folders, nothing hidden. */

@@ -45,3 +45,6 @@ export function runsIn<Run extends ListedRun>(all: readonly Run[], filter: RunFi
 function nameOf({ mark, scenario, id }: ListedRun): string {
   return (mark || (scenario ?? id)).toLowerCase();
 }
+
+/** Of the user's own words about a run. */
+export const NOTE_LETTERS_MAX = 500;

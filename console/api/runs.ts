@@ -1,9 +1,7 @@
 import { z } from "zod";
 import { name, seed, time } from "./common.ts";
 import { SEARCHED_MAX } from "./replay_terms.ts";
-import { RUN_SORTS, VERDICTS } from "./run_filter.ts";
-
-const NOTE_MAX = 500;
+import { NOTE_LETTERS_MAX, RUN_SORTS, VERDICTS } from "./run_filter.ts";
 
 export const runState = z.enum([
   "up",
@@ -56,7 +54,7 @@ export const runsQuery = z.object({
 });
 
 export const noteOrder = z.strictObject({
-  note: z.string().max(NOTE_MAX).describe("empty: none"),
+  note: z.string().max(NOTE_LETTERS_MAX).describe("empty: none"),
 }).meta({ id: "NoteOrder" });
 
 export const runDetail = run.extend({
@@ -112,6 +110,15 @@ export const logsQuery = z.object({
   node: z.string().max(200).optional(),
   last: z.coerce.number().int().min(1).max(10_000).default(500).describe("so many lines"),
 });
+
+export const attachOrder = z.strictObject({
+  url: z.string().min(1).max(4_000).describe(
+    "of the rack's broker, with the supervisor's credential: nats://user:password@host:port",
+  ),
+  run: name.optional().describe("which run there, or how its name begins; else the only one"),
+}).meta({ id: "AttachOrder" });
+
+export const attached = z.object({ run: z.string() }).meta({ id: "Attached" });
 
 export const down = z.object({
   run: z.string(),

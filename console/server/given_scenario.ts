@@ -24,7 +24,11 @@ export async function givenScenario(
 ): Promise<GivenScenario> {
   if ("shipped" in source) {
     const { file, name } = await shippedNamed(source.shipped);
-    return { path: file, reach: { base: SHIPPED_FOLDER, allowRead: [], isReadOnly: true }, title: name };
+    return {
+      path: file,
+      reach: { base: SHIPPED_FOLDER, allowRead: [], isReadOnly: true },
+      title: name,
+    };
   }
   const { text, like, project = DEFAULT_PROJECT } = source;
   const shipped = like === undefined ? undefined : await shippedNamed(like);

@@ -1,7 +1,8 @@
 /**
- * Credentials of racks' brokers do not leave the console, whichever way they have got into a file: a
- * copy that a user gave to a run as its input, a line that a program has printed. They are found by
- * what they are, and the same number of `*` goes out.
+ * Credentials of racks' brokers in the files and the logs of a run that the console hands out, whichever
+ * way they have got there: a copy that a user gave to the run as its input, a line that a program has
+ * printed. They are found by what they are, and the same number of `*` goes out. An upload goes out as
+ * it came in; the door for reading (`read_door.ts`) lets no credentials into a run.
  */
 import { ifThere } from "../base/files.ts";
 import { listRuns } from "../rack/run_directory.ts";

@@ -16,11 +16,15 @@ export interface CombinationJob {
   readonly isNative: boolean;
 }
 
+/** On the way: its share of the run, and each file that its scenario names, as it is read. */
+export type CombinationTold = number | { readonly read: string };
+
 async function run(
   { scenario, reach, directory, input, isNative }: CombinationJob,
-  { tell }: Asker<number>,
+  { tell }: Asker<CombinationTold>,
 ): Promise<unknown> {
-  const report = await runScenario(await readScenario(scenario, reach), {
+  const onRead = (read: string) => tell({ read });
+  const report = await runScenario(await readScenario(scenario, { ...reach, onRead }), {
     prepare: {
       packing: "all",
       ...(input !== undefined && { input }),

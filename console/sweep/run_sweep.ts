@@ -16,7 +16,7 @@ import { beforeRun, createRunDirectory } from "../rack/run_directory.ts";
 import { LANES, noEndText } from "../rack/side_by_side.ts";
 import type { RunReport } from "../reports/method_report.ts";
 import { readScenario, type ScenarioSource } from "../scenarios/scenario_source.ts";
-import type { CombinationJob } from "./combination_main.ts";
+import type { CombinationJob, CombinationTold } from "./combination_main.ts";
 import { runInLanes } from "./sweep_lanes.ts";
 import { combinationsOf, labelOf, readCombinations } from "./combinations.ts";
 import { folderOf, sweptBy, type SweptCombination, unswept } from "./swept.ts";
@@ -71,7 +71,8 @@ const LIMIT_MS = 1_000 * SWEEP_OPTIONS.limit.normal;
 /** @throws Refusal before anything runs, for a scenario or a value that is wrong. */
 export async function runSweep(source: ScenarioSource, options: SweepOptions): Promise<Sweep> {
   const began = performance.now();
-  const { base, allowRead, onRead } = source, reach = { base, allowRead };
+  const { base, allowRead, onRead } = source;
+  const reach = { base, allowRead, isReadOnly: true, ...(onRead && { onRead }) };
   const all = readCombinations(source, options.vary);
   const { packing = "all", signal } = options;
   const { jobs = workersFor({}), lanes = LANES } = options;
@@ -88,7 +89,7 @@ export async function runSweep(source: ScenarioSource, options: SweepOptions): P
       return { number, values, state: "not run", error: "", ...NOTHING, scenario: name };
     });
     // A missing file or own program is reported before the first one runs.
-    const first = await readScenario(`${path}/${rows[0]!.scenario}`, { ...reach, onRead });
+    const first = await readScenario(`${path}/${rows[0]!.scenario}`, reach);
     const { native } = options;
     await prepare(first, { packing, ...inputOf(options), signal, ...(native && { native }) });
     return rows;
@@ -179,16 +180,17 @@ async function runOne(
   },
   onProgress: (share: number) => void,
 ): Promise<SweptCombination> {
+  const { base, allowRead, isReadOnly = false, onRead } = reach;
   const directory = `${path}/${folderOf(row)}`, limit = AbortSignal.timeout(limitMs);
   try {
     const scenario = `${path}/${row.scenario}`;
     const job: CombinationJob = {
-      ...{ scenario, reach, directory, input },
+      ...{ scenario, reach: { base, allowRead, isReadOnly }, directory, input },
       isNative: native?.kind === "run",
     };
-    const report = await pool.ask<RunReport, number>(lane, job, {
+    const report = await pool.ask<RunReport, CombinationTold>(lane, job, {
       signal: limit,
-      onProgress,
+      onProgress: (told) => typeof told === "number" ? onProgress(told) : onRead?.(told.read),
     });
     return await sweptBy(row, report, { path });
   } catch (error) {

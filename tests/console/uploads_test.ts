@@ -147,6 +147,45 @@ describe("scenarios of a console", () => {
     assert.match(problem.found, /well\.ts/);
   });
 
+  it("show nowhere in a run where the server keeps uploads", async () => {
+    const bad =
+      `export default function* ({ cpu }) { cpu.log("x"); throw new Error("it broke"); }\n`;
+    await upload("bad", "bad.ts", bad);
+    const scenario = { text: text("{ on: a, program: ./bad.ts }"), project: "bad" };
+    const { job } = await ended({ kind: "run", packing: "all", scenario });
+    const place = `${cache}/console/projects`;
+    const paths = [
+      `/jobs/${job.id}`,
+      "/jobs",
+      `/runs/${job.run}/report`,
+      `/runs/${job.run}/programs`,
+      `/runs/${job.run}/file?path=report.json`,
+    ];
+    for (const path of paths) {
+      const { status, text } = await console.send("GET", `${API}${path}`, { key: viewer });
+      assert.equal(status, 200, path);
+      if (path !== "/jobs") assert.match(text, /it broke/, path);
+      assert.ok(!text.includes(place), `${path}: ${text}`);
+    }
+    const report = await good("GET", `/runs/${job.run}/report`);
+    assert.match(JSON.stringify(report.results), /uploads\/bad\/bad\.ts:1:/);
+  });
+
+  it("of a sweep have an entry for each file that any combination has read", async () => {
+    for (const name of ["one.bin", "two.bin"]) await upload("swept", name, name);
+    const { job, result } = await ended({
+      kind: "sweep",
+      scenario: { text: put("one.bin"), project: "swept" },
+      vary: ["programs[0].file=one.bin,two.bin,none.bin"],
+    });
+    const states = result.sweep.combinations.map(({ state }: { state: string }) => state);
+    assert.deepEqual(states, ["done", "done", "failed"]);
+    const files = (await reads()).filter(({ detail }) =>
+      (detail as { job?: string }).job === job.id
+    ).map(({ target }) => String(target).replace(/.*\//, ""));
+    assert.deepEqual(files.sort(), ["one.bin", "two.bin"]);
+  });
+
   it("write into their run's directory alone", async () => {
     await upload("captures", "mine.txt", "years of work");
     await upload("captures", "well.ts", PROGRAM);
@@ -256,7 +295,9 @@ describe("uploads", () => {
     // Both have begun when either ends.
     for (const { gate } of gates) await gate.write(new Uint8Array(300));
     await eventually("both uploads are under way", () => {
-      const halves = [...Deno.readDirSync(folder)].filter(({ name }) => name.startsWith(".upload-"));
+      const halves = [...Deno.readDirSync(folder)].filter(({ name }) =>
+        name.startsWith(".upload-")
+      );
       return halves.length === 2;
     });
     for (const { gate } of gates) {

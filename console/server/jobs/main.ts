@@ -1,3 +1,4 @@
+import { assert } from "../../../fabric/base/assert.ts";
 import { EXIT } from "../../../fabric/base/exit.ts";
 import type { ProgramScenario } from "../../../fabric/rack/scenario/scenario.ts";
 import { fromOrder, ORDER_NAMES, valuesIn } from "../../../fabric/rack/plan/option_rows.ts";
@@ -348,7 +349,7 @@ function toldOnce(): (file: string) => void {
 
 async function main(signal: AbortSignal): Promise<void> {
   const text = await new Response(Deno.stdin.readable).text();
-  const { order, scenario: path, reach, replay, allowNative }: JobWork = JSON.parse(text);
+  const { order, scenario: given, replay, allowNative }: JobWork = JSON.parse(text);
   const native = consoleDoor(allowNative, (text) => say({ say: "note", text }));
   switch (order.kind) {
     case "resume":
@@ -358,7 +359,8 @@ async function main(signal: AbortSignal): Promise<void> {
     case "matrix":
       return await matrix({ order, signal });
   }
-  const scenario = await readScenario(path, { ...reach, onRead: toldOnce() });
+  assert(given !== undefined, `a job of kind ${order.kind} has a scenario`);
+  const scenario = await readScenario(given.path, { ...given.reach, onRead: toldOnce() });
   switch (order.kind) {
     case "run":
       return await run({ order, scenario, signal, replay, native });

@@ -5,9 +5,8 @@ export interface JobWork {
   /** Native programs may run: the console was started so. */
   readonly allowNative?: true;
   readonly order: JobOrder;
-  readonly scenario: string;
-  /** What the scenario may read. */
-  readonly reach: Reach;
+  /** Absent: the order names none. */
+  readonly scenario?: { readonly path: string; readonly reach: Reach };
   /** For a run that shows a counterexample. */
   readonly replay?: { readonly faults: string; readonly input: string | undefined };
 }

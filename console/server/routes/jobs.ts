@@ -5,7 +5,7 @@ import * as api from "../../api/jobs.ts";
 import type { Console } from "../context.ts";
 import { givenScenario } from "../given_scenario.ts";
 import { ApiFailure } from "../doors/errors.ts";
-import { RUNNING_MAX } from "../jobs/jobs.ts";
+import { RUNNING_MAX, RUNNING_OF_USER_MAX } from "../jobs/jobs.ts";
 import type { JobWork } from "../jobs/protocol.ts";
 import { answers, newRoutes, runNamed, takes } from "./route.ts";
 
@@ -44,9 +44,9 @@ const cancel = createRoute({
 });
 
 export function jobRoutes(console: Console) {
-  const { jobs } = console;
+  const { jobs, projects } = console;
   return newRoutes()
-    .openapi(list, (c) => c.json({ jobs: jobs.list() }, 200))
+    .openapi(list, (c) => c.json(projects.withoutPlace({ jobs: jobs.list() }), 200))
     .openapi(post, async (c) => {
       const order = c.req.valid("json"), caller = c.get("caller");
       const isText = "scenario" in order && "text" in order.scenario;
@@ -54,21 +54,24 @@ export function jobRoutes(console: Console) {
       if (jobs.running >= RUNNING_MAX) {
         throw new ApiFailure("too-many", `${RUNNING_MAX} jobs run already: end one, or wait`);
       }
+      if (caller !== undefined && jobs.runningOf(caller.session) >= RUNNING_OF_USER_MAX) {
+        const found = `${RUNNING_OF_USER_MAX} jobs of yours run already, the most of one user`;
+        throw new ApiFailure("too-many", `${found}: end one, or wait`);
+      }
       if (!("scenario" in order)) {
         if ("run" in order) await runNamed(order.run);
         const title = "run" in order ? order.run : "every method";
-        const work = { order, scenario: "", reach: { base: "", allowRead: [] } };
-        return c.json(jobs.start(work, title, caller), 200);
+        return c.json(jobs.start({ order }, title, caller), 200);
       }
       const { path, reach, title } = await givenScenario(order.scenario, console);
       const replay = order.kind === "run" ? replayOf(jobs, order) : undefined;
-      const work = { order, scenario: path, reach, ...(replay && { replay }) };
+      const work = { order, scenario: { path, reach }, ...(replay && { replay }) };
       return c.json(jobs.start(work, title, caller), 200);
     })
     .openapi(one, (c) => {
       const found = jobs.find(c.req.valid("param").job);
       if (found === undefined) throw new ApiFailure("not-found", "There is no such job");
-      return c.json(found, 200);
+      return c.json(projects.withoutPlace(found), 200);
     })
     .openapi(cancel, (c) => {
       const { job } = c.req.valid("param");

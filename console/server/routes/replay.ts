@@ -5,6 +5,7 @@ import * as api from "../../api/replay.ts";
 import type { Replay } from "../../replay/client.ts";
 import { compareRuns } from "../../replay/compare.ts";
 import type { Console } from "../context.ts";
+import type { Caller } from "../doors/keys.ts";
 import { variantFolder } from "../../reports/run_summary.ts";
 import { answers, newRoutes, runNamed, runParams } from "./route.ts";
 
@@ -96,6 +97,7 @@ const compare = ask("compare", {
 });
 
 export interface Asking {
+  readonly get: (name: "caller") => Caller | undefined;
   readonly req: {
     readonly raw: { readonly signal: AbortSignal };
     readonly valid: (where: "param") => { readonly run: string };
@@ -111,17 +113,18 @@ async function targetOf(run: string, variant: string | undefined) {
 /** Asks the replay of the run that a request names. */
 export function askerOf({ replays }: Console) {
   return async function asked<T>(
-    { req }: Asking,
+    { get, req }: Asking,
     variant: string | undefined,
     question: (replay: Replay) => Promise<T>,
   ): Promise<T> {
     const target = await targetOf(req.valid("param").run, variant);
-    return await replays.ask(target, question, { signal: req.raw.signal });
+    const user = get("caller")?.session;
+    return await replays.ask(target, question, { signal: req.raw.signal, user });
   };
 }
 
 export function replayRoutes(console: Console) {
-  const { replays } = console, asked = askerOf(console);
+  const { projects, replays } = console, asked = askerOf(console);
 
   return newRoutes()
     .openapi(timeline, async (c) => {
@@ -147,7 +150,7 @@ export function replayRoutes(console: Console) {
         variant,
         async (replay) => replay.programs(at ?? await present(replay), query),
       );
-      return c.json(found, 200);
+      return c.json(projects.withoutPlace(found), 200);
     })
     .openapi(verdicts, async (c) => {
       const { variant, at, ...query } = c.req.valid("query");
@@ -210,7 +213,7 @@ export function replayRoutes(console: Console) {
       const found = await replays.askTogether(
         targets,
         ([here, there]) => compareRuns(here!, there!),
-        { signal: c.req.raw.signal },
+        { signal: c.req.raw.signal, user: c.get("caller")?.session },
       );
       return c.json(found, 200);
     });

@@ -7,6 +7,8 @@ import { topology } from "../../api/rack.ts";
 import { report as reportSchema } from "../../api/report.ts";
 import { runsIn } from "../../api/run_filter.ts";
 import * as api from "../../api/runs.ts";
+import { existingNats } from "../../rack/existing_nats.ts";
+import { attach } from "../../rack/remote/attach.ts";
 import { takeRacksDown } from "../../rack/live/take_down.ts";
 import {
   type Checkpoint,
@@ -155,6 +157,14 @@ const remove = createRoute({
   responses: answers(done, "It is gone"),
 });
 
+const postAttach = createRoute({
+  method: "post",
+  path: "/racks",
+  summary: "Puts a rack that runs on another machine into the list, as `rack attach` does",
+  request: { body: takes(api.attachOrder) },
+  responses: answers(api.attached, "Its name; taking it down lets go of it"),
+});
+
 const down = createRoute({
   method: "post",
   path: "/runs/{run}/down",
@@ -187,7 +197,13 @@ function checkpointShown({ name, at, taken, events, digest }: Checkpoint): api.C
   return { name, atPs: at, taken, events, digest };
 }
 
-export function runRoutes({ jobs, replays }: Console) {
+export function runRoutes({ jobs, projects, replays }: Console) {
+  /** What goes out of a run in no file and no log line: see `secrets.ts`; and where uploads are. */
+  async function hiddenOf(id: string): Promise<readonly string[]> {
+    const { place } = projects;
+    return [...await secretsOf(id), ...(place === undefined ? [] : [`${place}/`])];
+  }
+
   return newRoutes()
     .openapi(list, async (c) => {
       const { runs, limits } = await keptRuns();
@@ -223,7 +239,8 @@ export function runRoutes({ jobs, replays }: Console) {
       const { id, path } = await runNamed(c.req.valid("param").run);
       const report = readReport(path);
       if (report === undefined) throw new ApiFailure("not-found", `${id} has left no report`);
-      return c.json(report as unknown as z.infer<typeof reportSchema>, 200);
+      const shown = projects.withoutPlace(report);
+      return c.json(shown as unknown as z.infer<typeof reportSchema>, 200);
     })
     .openapi(getLogs, async (c) => {
       const { id, path } = await runNamed(c.req.valid("param").run);
@@ -239,7 +256,7 @@ export function runRoutes({ jobs, replays }: Console) {
         lines.push({ log, line });
         if (lines.length > 2 * last) lines.splice(0, last);
       }
-      const secrets = await secretsOf(id);
+      const secrets = await hiddenOf(id);
       const shown = lines.slice(-last).map(({ log, line }) => {
         return { log, line: hideSecrets(line, secrets) };
       });
@@ -256,7 +273,7 @@ export function runRoutes({ jobs, replays }: Console) {
       if (found === undefined) throw new ApiFailure("not-found", `${id} has no file ${wanted}`);
       c.set("isAudited", true);
       c.set("detail", { path: found.path });
-      const secrets = await secretsOf(id);
+      const secrets = await hiddenOf(id);
       const { readable: whole } = await Deno.open(`${path}/${found.path}`);
       const readable = secrets.length === 0 ? whole : whole.pipeThrough(hidingSecrets(secrets));
       const file = `${id}-${found.path.replaceAll(/[^\w.-]/g, "_")}`;
@@ -317,6 +334,14 @@ export function runRoutes({ jobs, replays }: Console) {
       await removeRuns({ id });
       jobs.tellRuns();
       return c.json({ done: true as const }, 200);
+    })
+    .openapi(postAttach, async (c) => {
+      const { url, run } = c.req.valid("json"), nats = existingNats({ nats: url })!;
+      // Without the credential.
+      c.set("detail", { url: nats.address.url, run });
+      const { runFile } = await attach({ nats, run, signal: c.req.raw.signal });
+      jobs.tellRuns();
+      return c.json({ run: runFile.run }, 200);
     })
     .openapi(down, async (c) => {
       const { id } = await runNamed(c.req.valid("param").run);

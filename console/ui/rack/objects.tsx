@@ -7,7 +7,7 @@ import { api } from "../data/api.ts";
 import { clock } from "../data/rack.ts";
 import { isHeld } from "../frame/time.ts";
 import { bytes, plural, time } from "../figures.ts";
-import { close, open } from "../frame/dialogs.tsx";
+import { ask } from "../frame/dialogs.tsx";
 import { order } from "../frame/notice.tsx";
 import { saveAs } from "../frame/save.ts";
 import { run } from "../state.ts";
@@ -54,30 +54,20 @@ export function Objects({ host }: { readonly host: string }) {
     });
 
   function remove(name: string): void {
-    open(() => (
-      <div>
-        <h2 id="dialog-title">Remove {name}</h2>
-        <p>The object goes out of the SCM of {host}. It cannot be had back.</p>
-        <div class="row">
-          <button
-            type="button"
-            class="danger"
-            onClick={async () => {
-              close();
-              await during(
-                `Removing ${name}`,
-                api.removeObject(id!, { host, name }),
-                () => `${name} is removed from ${host}`,
-              );
-              await list();
-            }}
-          >
-            Remove {name}
-          </button>
-          <button type="button" autofocus onClick={close}>Keep it</button>
-        </div>
-      </div>
-    ));
+    ask({
+      title: `Remove ${name}`,
+      body: <p>The object goes out of the SCM of {host}. It cannot be had back.</p>,
+      act: `Remove ${name}`,
+      stay: "Keep it",
+      onSure: async () => {
+        await during(
+          `Removing ${name}`,
+          api.removeObject(id!, { host, name }),
+          () => `${name} is removed from ${host}`,
+        );
+        await list();
+      },
+    });
   }
 
   return (

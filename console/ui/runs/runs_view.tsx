@@ -1,5 +1,11 @@
 import { useSignal } from "@preact/signals";
-import { RUN_SORTS, type RunFilter, runsIn, VERDICTS } from "../../api/run_filter.ts";
+import {
+  NOTE_LETTERS_MAX,
+  RUN_SORTS,
+  type RunFilter,
+  runsIn,
+  VERDICTS,
+} from "../../api/run_filter.ts";
 import type { Run } from "../../api/runs.ts";
 import { api } from "../data/api.ts";
 import { runs } from "../data/rack.ts";
@@ -195,7 +201,7 @@ function Note({ id, note }: { readonly id: string; readonly note: string }) {
     <>
       <input
         aria-label={`Note on ${id}`}
-        maxLength={500}
+        maxLength={NOTE_LETTERS_MAX}
         value={note}
         placeholder="a note"
         onChange={({ currentTarget: { value } }) => {

@@ -5,6 +5,7 @@ import {
   FILE_EXPECTED,
   FILE_NAME,
   PROJECT_EXPECTED,
+  PROJECT_LETTERS_MAX,
   PROJECT_LIMITS,
   PROJECT_NAME,
 } from "../../api/project_terms.ts";
@@ -82,7 +83,7 @@ export function Files() {
             name="project"
             value={project.value}
             size={12}
-            maxLength={40}
+            maxLength={PROJECT_LETTERS_MAX}
             onChange={({ currentTarget }) => choose(currentTarget.value.trim())}
           />
         </label>
