@@ -304,6 +304,22 @@ programs:
     ) assert.match(await refused("422 refused", path, {}, { json }), message);
   });
 
+  it("locks a rack for its owner, and attaches none that does not answer", async () => {
+    const path = "/racks/{run}/lock";
+    assert.equal((await good(`POST ${path}`, {}, { json: { action: "lock" } })).isLocked, true);
+    const { owner, isLocked } = await good(`GET ${path}`);
+    assert.deepEqual([owner.session, isLocked], [(await good("GET /session")).session, true]);
+    await good(`POST ${path}`, {}, { json: { action: "unlock" } });
+    await good("POST /racks/{run}/heal");
+    const { users } = await good("GET /users");
+    assert.ok(users.length > 0);
+    const nowhere = { json: { url: "http://127.0.0.1/" } };
+    assert.match(
+      await refused("422 refused", "POST /racks", {}, nowhere),
+      /nats:\/\/user:password/,
+    );
+  });
+
   it("holds, steps and continues time", async () => {
     const path = "POST /racks/{run}/time";
     const paused = await good(path, {}, { json: { order: "pause" } });
