@@ -310,7 +310,6 @@ programs:
     const { owner, isLocked } = await good(`GET ${path}`);
     assert.deepEqual([owner.session, isLocked], [(await good("GET /session")).session, true]);
     await good(`POST ${path}`, {}, { json: { action: "unlock" } });
-    await good("POST /racks/{run}/heal");
     const { users } = await good("GET /users");
     assert.ok(users.length > 0);
     const nowhere = { json: { url: "http://127.0.0.1/" } };
