@@ -11,7 +11,7 @@ import { keepScenario } from "../scenarios/kept_scenario.ts";
 import type { ScenarioSource } from "../scenarios/scenario_source.ts";
 import { linkedTo, type RackLink, type RackUp } from "./live/racks.ts";
 import { takeDown } from "./live/take_down.ts";
-import { absentIn, elsewhereIn } from "./elsewhere.ts";
+import { absentIn, elsewhereIn, FIRST_MISSING_MS, MISSING_MS } from "./elsewhere.ts";
 import { resume, setPace } from "./live/virtual_time.ts";
 import { existingEnvironment, type ExistingNats } from "./existing_nats.ts";
 import {
@@ -50,8 +50,9 @@ export async function bringUp(
   options: BringUpOptions,
 ): Promise<RackUp> {
   const { prepared, choices } = await prepareOne(scenario, options);
-  if (options.elsewhere !== undefined) elsewhereIn(prepared, options.elsewhere);
-  const { psPerSecond = 0 } = options;
+  const { elsewhere, livenessMs, psPerSecond = 0 } = options;
+  // Refused before the run has a directory.
+  const there = elsewhere && elsewhereIn(prepared, elsewhere, livenessMs);
   const created = await createRunDirectory(prepared.variant.name), { id, path } = created;
   const { reach, variant } = prepared;
   const files = captureFiles({ flags: options, scenario: variant.capture, reach, directory: path });
@@ -60,11 +61,10 @@ export async function bringUp(
     return await keepInputs([prepared], path);
   });
   const observe = scopeFor(files);
-  const { elsewhere, livenessMs } = options;
   const runFile = runFileOf(kept!, {
     run: id,
     directory: path,
-    ...(elsewhere && elsewhereIn(prepared, elsewhere, livenessMs)),
+    ...there,
     stayUp: true,
     // At a pace, too: nothing may happen before it is set.
     ...((options.paused === true || psPerSecond > 0) && { pausedAtStart: true }),
@@ -193,7 +193,6 @@ function spawnDetached(runFilePath: string, nats: ExistingNats | undefined): Den
 }
 
 const STATUS_MS = 500;
-const MISSING_MS = 10_000, FIRST_MISSING_MS = 2_000;
 
 async function untilJoined(
   { rack, control }: RackLink,

@@ -52,6 +52,9 @@ export function elsewhereIn(
   };
 }
 
+/** How often a command says which devices are missing, and when first. */
+export const MISSING_MS = 10_000, FIRST_MISSING_MS = 2_000;
+
 /** Of these partitions, those that have not joined yet. */
 export function absentIn({ why }: Pick<ClockStatus, "why">, names: readonly string[]): string[] {
   return why.filter(({ partition, status }) =>

@@ -1,8 +1,8 @@
 import { sleep } from "../../fabric/bus/wall_time.ts";
-import { readInto } from "../base/files.ts";
+import { DamagedFileError, readInto } from "../base/files.ts";
 import { oneOf, refusal } from "../../fabric/rack/plan/problem.ts";
 import { RackError } from "../base/rack_error.ts";
-import { findRun, rackAt, refreshDevices } from "./live/racks.ts";
+import { findRun, rackAt, type RackUp, refreshDevices } from "./live/racks.ts";
 import {
   bytesOf,
   isRemovable,
@@ -105,13 +105,13 @@ export interface LogOptions {
   readonly follow?: boolean;
 }
 
-const LOOK_AGAIN_MS = 200;
+const LOOK_AGAIN_MS = 200, REFRESH_MS = 1_000;
 
 /** The lines of a run's logs, log by log. @throws Refusal where there are none. */
 export async function* logLines({ run, node, follow }: LogOptions): AsyncGenerator<LogLine> {
   const path = await runOf(run);
-  const refresh = () => refreshLogs(path);
-  await refresh();
+  await refreshLogs(path);
+  let refreshedMs = performance.now();
   const all = findLogs(path, "");
   const chosen = all.filter(({ name }) =>
     node === undefined || name === node || name.endsWith(`/${node}`)
@@ -133,7 +133,10 @@ export async function* logLines({ run, node, follow }: LogOptions): AsyncGenerat
     }
     if (!follow) return;
     await sleep(LOOK_AGAIN_MS);
-    await refresh();
+    if (performance.now() - refreshedMs >= REFRESH_MS) {
+      await refreshLogs(path);
+      refreshedMs = performance.now();
+    }
     for (const log of node === undefined ? findLogs(path, "") : []) {
       if (!chosen.some((known) => known.path === log.path)) chosen.push(log);
     }
@@ -142,12 +145,21 @@ export async function* logLines({ run, node, follow }: LogOptions): AsyncGenerat
 
 /** Logs of other machines: those that do not answer now are as they were. */
 async function refreshLogs(path: string): Promise<void> {
-  const [row] = (await listRuns()).filter((each) => each.path === path);
-  const rack = row?.up ? rackAt(path) : undefined;
+  const rack = rackIfUp(path);
   if (rack === undefined) return;
   await refreshDevices(rack, (name) => name.startsWith("logs/")).catch((error) => {
     if (!(error instanceof RackError)) throw error;
   });
+}
+
+/** A damaged one has the logs that are here. */
+function rackIfUp(path: string): RackUp | undefined {
+  try {
+    return rackAt(path);
+  } catch (error) {
+    if (error instanceof DamagedFileError) return undefined;
+    throw error;
+  }
 }
 
 async function runOf(run: string | undefined): Promise<string> {

@@ -12,7 +12,7 @@ import { DeviceParent } from "./device_parent.ts";
 import { addressFor, type ExistingNats, withServers } from "./existing_nats.ts";
 import { ControlClient } from "./live/control.ts";
 import { lookOn } from "./remote/attach.ts";
-import { untilFound } from "./remote/census.ts";
+import { runsNamed, untilFound } from "./remote/census.ts";
 
 export interface NodeOptions {
   readonly nats: ExistingNats;
@@ -131,15 +131,9 @@ function checkNames(devices: readonly string[]): void {
 
 type Wanted = Pick<NodeOptions, "run" | "devices">;
 
-function meant({ run }: Wanted, all: readonly RunHere[]): readonly RunHere[] {
-  const exact = all.filter((each) => each.run === run);
-  if (exact.length > 0) return exact;
-  return all.filter((each) => run === undefined || each.run.startsWith(run));
-}
-
 /** Undefined: it may still come. @throws Refusal */
 function chosen(wanted: Wanted, all: readonly RunHere[]): RunHere | undefined {
-  const candidates = meant(wanted, all);
+  const candidates = runsNamed(all, wanted.run);
   if (candidates.length === 0) return undefined;
   const { devices } = wanted;
   const fit = candidates.filter(({ elsewhere }) =>

@@ -6,7 +6,14 @@ import type { NatsAddress } from "../../fabric/bus/nats_bus.ts";
 import type { ClockEnd } from "../../fabric/clock/record.ts";
 import { RESUMING_FILE, type RunFile } from "../../fabric/rack/assembly/run_file.ts";
 import { refusal } from "../../fabric/rack/plan/problem.ts";
-import { DamagedFileError, isThere, jsonIfThere, textIfThere, writeWhole } from "../base/files.ts";
+import {
+  DamagedFileError,
+  ifThere,
+  isThere,
+  jsonIfThere,
+  textIfThere,
+  writeWhole,
+} from "../base/files.ts";
 import { runsDirectory } from "../base/paths.ts";
 import { statOf } from "../base/process_stat.ts";
 import { findProcesses, isProcessOf } from "./process_table.ts";
@@ -381,9 +388,14 @@ export function readEnd(path: string): EndFile | undefined {
 
 const UNCOLLECTED = "uncollected.txt";
 
-/** What the run has left on other machines, and this directory lacks. */
-export function writeUncollected(path: string, why: string): void {
-  writeWhole(`${path}/${UNCOLLECTED}`, why);
+/**
+ * What the run has left on other machines, and this directory lacks.
+ * @param why undefined: nothing is missing any more.
+ */
+export function writeUncollected(path: string, why: string | undefined): void {
+  const file = `${path}/${UNCOLLECTED}`;
+  if (why === undefined) ifThere(() => Deno.removeSync(file));
+  else writeWhole(file, why);
 }
 
 /** Undefined where nothing is missing. */

@@ -19,7 +19,7 @@ import type { ReportSeen, RunRecord } from "../checks/run_record.ts";
 import { removeRecordings } from "../captures/capture_files.ts";
 import { eventsIn } from "../captures/captures.ts";
 import { RackError } from "../base/rack_error.ts";
-import { absentIn } from "./elsewhere.ts";
+import { absentIn, FIRST_MISSING_MS, MISSING_MS } from "./elsewhere.ts";
 import { inexactIn } from "./fault_lines.ts";
 import { collectDevices } from "./remote/collect.ts";
 import { askConfined } from "./own/confined.ts";
@@ -187,8 +187,6 @@ export function runFileOfProcesses(
   const there = elsewhere && { elsewhere, livenessMs };
   return runFileOf(prepared, { run, directory, trace, delayMsMax, observe: scope, ...there });
 }
-
-const MISSING_MS = 10_000, FIRST_MISSING_MS = 2_000;
 
 /** Tells of devices elsewhere that have not come, until they have; returns a function that ends it. */
 function sayMissing(

@@ -87,7 +87,10 @@ async function main(runFilePath: string): Promise<void> {
   }
 }
 
-/** While no time passes: a file that is being written cannot be copied. */
+/**
+ * Time is paused first. Spans that are granted already are still finished: a file that changes
+ * meanwhile is fetched again.
+ */
 async function collectAll(
   bus: Bus,
   { runFile, supervisor, log }: {

@@ -207,9 +207,14 @@ function accessOfRack(rack: AccessRack): [string, Access][] {
   ];
 }
 
-function accessOfTimekeeper({ run, partitions }: AccessRack): Access {
+/** The users that start from the plan, and ask the timekeeper for it by {@link planVerb}. */
+export function planUsers({ partitions }: Pick<AccessRack, "partitions">): string[] {
+  return [...partitions.map(({ name }) => name), USERS.supervisor, USERS.report];
+}
+
+function accessOfTimekeeper(rack: AccessRack): Access {
+  const { run, partitions } = rack;
   const partition = ANY, names = partitions.map(({ name }) => name);
-  const askers = [...names, USERS.supervisor, USERS.report];
   return {
     publish: [
       patternOf({ kind: "clock.grant", run, partition }),
@@ -223,7 +228,11 @@ function accessOfTimekeeper({ run, partitions }: AccessRack): Access {
       patternOf({ kind: "clock.join", run, partition }),
       patternOf({ kind: "clock.alive", run, partition }),
       patternOf({ kind: "clock.report", run, partition }),
-      ...controlOf(run, [...CLOCK_VERBS, ...names.map(deathVerb), ...askers.map(planVerb)]),
+      ...controlOf(run, [
+        ...CLOCK_VERBS,
+        ...names.map(deathVerb),
+        ...planUsers(rack).map(planVerb),
+      ]),
       ...controlOf(run, [filesVerb(USERS.timekeeper)]),
       CENSUS_QUESTION,
     ],

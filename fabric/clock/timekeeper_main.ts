@@ -5,7 +5,7 @@
  * cable orders (`faults.jsonl`), ordered programs (`orders.jsonl`, `orders/`), and at its end the
  * state that a replay has to equal (`clock.json`).
  */
-import { filesVerb, planVerb, USERS } from "../bus/access.ts";
+import { filesVerb, planUsers, planVerb, USERS } from "../bus/access.ts";
 import type { Bus, Subscription } from "../bus/bus.ts";
 import { serveFiles } from "../files/file_service.ts";
 import { filesIn, filesOfPlan } from "../files/served_files.ts";
@@ -111,10 +111,9 @@ function startClock(
 /** The plan to those that start from it, and the record. */
 function serve(file: RunFile, bus: Bus): Subscription[] {
   const { run, directory, partitions, plan, elsewhere = [] } = file;
-  const users = [...partitions.map(({ name }) => name), USERS.supervisor, USERS.report];
   const record = filesIn(directory, RECORD_FILES), planFiles = filesOfPlan(file);
   return [
-    ...users.map((user) =>
+    ...planUsers(file).map((user) =>
       serveFiles(bus, { run, verb: planVerb(user), files: () => planFiles(user) })
     ),
     serveFiles(bus, { run, verb: filesVerb(USERS.timekeeper), files: () => record }),

@@ -22,7 +22,7 @@ export interface OpenFile extends Disposable {
 }
 
 export interface FileSet {
-  /** In the order of names. */
+  /** In the order of names ({@link byName}), by which a reader asks for those after one. */
   list(): ServedFile[];
   /** Undefined where there is none of that name. */
   open(name: string): OpenFile | undefined;
@@ -94,12 +94,13 @@ export function filesOfPlan(runFile: RunFile): (user: string) => FileSet {
       [PLAN_FILE]: commonText,
     };
     return {
-      list: () => [
-        ...[...places].flatMap(([name, path]) => statOf(path, name)),
-        ...Object.entries(texts).map(([name, text]) => {
-          return { name, bytes: text().length, changedMs: 0 };
-        }),
-      ],
+      list: () =>
+        [
+          ...[...places].flatMap(([name, path]) => statOf(path, name)),
+          ...Object.entries(texts).map(([name, text]) => {
+            return { name, bytes: text().length, changedMs: 0 };
+          }),
+        ].sort(byName),
       open(name) {
         const text = Object.hasOwn(texts, name) ? texts[name]!() : undefined;
         if (text !== undefined) return inMemory(text);

@@ -19,8 +19,8 @@ export function addAttach(program: Command): void {
       `
 <urls> is the nats-server of the rack, or those of its cluster, with the supervisor's credential: in it, or in
 a file. Then all commands for a rack that is up work from here: ps, kill, start, put, get, link, pause, step,
-until, why, events, logs, checkpoint, console. Their files come over the bus; rack down lets go of the rack again,
-which goes on.
+until, why, events, logs, checkpoint, console. Their files come over the bus; rack down --run RUN lets go of the rack
+again, which goes on.
 
 Example:
   rack attach nats://_supervisor:PASSWORD@lab1:4222
@@ -35,7 +35,7 @@ async function attachIt(urls: string, flags: AttachFlags): Promise<void> {
   const text = [
     `${run} is attached: ${plan.scenario}, seed ${plan.seed}, ${partitions.length} processes`,
     `kept   ${directory}`,
-    "next   rack ps, rack put, rack get, rack kill, rack start, rack pause, rack down",
+    `next   rack ps, rack put, rack get, rack kill, rack start, rack pause, rack down --run ${run}`,
   ].join("\n");
   const { scenario, seed } = plan;
   const document = { run, directory, scenario, seed, processes: partitions.length };

@@ -77,6 +77,7 @@ Example:
 async function console(scenario: string | undefined, flags: ConsoleFlags): Promise<void> {
   const { listen: address, tlsCert, tlsKey, insecure, host, viewer, allowNative, json } = flags;
   const quiet = json === true;
+  refuseAlone(flags);
   if (flags.link) return await printLink(scenario, flags);
   if ((tlsCert === undefined) !== (tlsKey === undefined)) {
     const found = tlsCert === undefined ? "--tls-key alone" : "--tls-cert alone";
@@ -134,6 +135,20 @@ async function console(scenario: string | undefined, flags: ConsoleFlags): Promi
       for (const id of left) say(`${id} stays up: rack down --run ${id}`);
     }
   }
+}
+
+/** @throws Refusal for what says how to attach, without what. */
+function refuseAlone({ attach, run, natsUsers, natsCreds, natsCa }: ConsoleFlags): void {
+  if (attach !== undefined) return;
+  const of = {
+    "--run": run,
+    "--nats-users": natsUsers,
+    "--nats-creds": natsCreds,
+    "--nats-ca": natsCa,
+  };
+  const alone = Object.entries(of).find(([, value]) => value !== undefined);
+  if (alone === undefined) return;
+  throw refusal(alone[0], { found: "without --attach", expected: "--attach URLS, too" });
 }
 
 async function printLink(scenario: string | undefined, flags: ConsoleFlags): Promise<void> {

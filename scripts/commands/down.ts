@@ -22,10 +22,10 @@ async function down({ run, all, json }: DownFlags): Promise<void> {
     say(`left up, as they are another user's: ${ids.join(", ")}`);
   const ended = await takeRacksDown({ ...given({ run, all }), onForeign });
   if (json) print(JSON.stringify(ended));
-  for (const { run, processes, captures, detached } of json ? [] : ended) {
+  for (const { run, processes, captures, detached, problem } of json ? [] : ended) {
     print(
       detached === true
-        ? `${run} is detached: it goes on where it runs`
+        ? `${run} is detached${problem === undefined ? ": it goes on where it runs" : ""}`
         : `${run} is down: ${processes} processes ended`,
     );
     for (const path of captures) print(`capture ${path}`);

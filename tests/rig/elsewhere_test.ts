@@ -152,7 +152,11 @@ describe("A rack of which some devices are started elsewhere", () => {
     assert.ok(isThere(`${third.cache}/runs/${run}/logs/b.log`) === false, "no log was asked for");
     await third.must(["logs", "b"]);
     assert.ok(isThere(`${third.cache}/runs/${run}/logs/b.log`));
+    // As an earlier detaching left it, which the rack did not answer.
+    const uncollected = `${third.cache}/runs/${run}/uncollected.txt`;
+    await Deno.writeTextFile(uncollected, "no timekeeper");
     assert.match(await third.must(["down", "--run", run]), /is detached: it goes on/);
+    assert.equal(isThere(uncollected), false);
     assert.equal(await third.run(["ps"]).then(({ code }) => code), 64);
     await here.must(["ps"]);
     await here.must(["down"]);

@@ -94,6 +94,8 @@ describe("Bad input", () => {
       [["run", PAIR, "--input", input, "--seed", ""], /--seed is "": expected a whole number/],
       [["run", PAIR, "--input", input, "--seed", "0x7"], /--seed is "0x7": expected a whole/],
       [["explore", TWO_QUEUES, "--from", "1.5ps"], /--from is "1\.5ps": expected a time/],
+      [["console", "--run", "x"], /--run is without --attach: expected --attach URLS, too/],
+      [["console", PAIR, "--nats-users", "x"], /--nats-users is without --attach: expected/],
       [["runs", "rm", ""], /The run is "": 0 runs have that name/],
       [["run", PAIR, "--input", input, "--quickly"], /unknown option '--quickly'/],
       [["fly"], /unknown command 'fly'/],

@@ -126,9 +126,8 @@ export async function composeRack(
   return { run, ...(layerImage && { layerImage }) };
 }
 
-/** Of the folder, as of a container below {@link CONFIG}. */
+/** Of the folder, as of a container below `IN_CONTAINER.config`. */
 const RUN_FILE = "run.json";
-const CONFIG = "/etc/rackmesh";
 /** Of the folder: the context from which a user builds an image with what is too large otherwise. */
 const LAYER = "layer";
 const IN_LAYER = "/srv/rackmesh";
@@ -164,8 +163,8 @@ async function place(
     taken.isLayered = true;
     return `${IN_LAYER}/${path}`;
   }
-  taken.mounted[`${CONFIG}/${path}`] = file;
-  return `${CONFIG}/${path}`;
+  taken.mounted[`${IN_CONTAINER.config}/${path}`] = file;
+  return `${IN_CONTAINER.config}/${path}`;
 }
 
 function layerText(image: string): string {
@@ -290,7 +289,7 @@ type FolderOptions =
 async function writeFolder(options: FolderOptions): Promise<void> {
   const { format, out, runFile } = options;
   const users = busUsers(runFile), key = randomHex(KEY_BYTES);
-  const passwords = new Map(users.map((user) => [user, newPassword()]));
+  const passwords = newPasswords(runFile);
   const variables = Object.fromEntries(
     users.map((user, i) => [passwordVariable(i), passwords.get(user)!]),
   );
@@ -337,9 +336,11 @@ async function writeFolder(options: FolderOptions): Promise<void> {
 
 /** They are in one file, which the engine brings to the server. */
 function refuseManyUsers(rack: AccessRack, format: Format): void {
-  const passwords = new Map(busUsers(rack).map((user) => [user, newPassword()]));
-  const { length } = new TextEncoder().encode(natsUsers(rack, passwords));
   const most = FILE_BYTES_MAX[format];
+  if (most === Infinity) return;
+  // A stack's has the passwords themselves, that of Kubernetes their variables.
+  const passwords = format === "stack" ? newPasswords(rack) : undefined;
+  const { length } = new TextEncoder().encode(natsUsers(rack, passwords));
   if (length <= most) return;
   throw refusal("--format", {
     found: `${format}, which takes ${most} B, for ${length} B of users of nats-server`,
@@ -366,6 +367,10 @@ async function writeVariables(
 ): Promise<void> {
   const lines = Object.entries(variables).map(([name, value]) => `${name}=${value}\n`);
   await Deno.writeTextFile(path, lines.join(""), { mode: OWN });
+}
+
+function newPasswords(rack: AccessRack): Map<string, string> {
+  return new Map(busUsers(rack).map((user) => [user, newPassword()]));
 }
 
 /** nats-server would parse a first digit as a number. */

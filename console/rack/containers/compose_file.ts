@@ -16,14 +16,21 @@ import { SMALL_HEAP } from "../device_rights.ts";
 import { v8Flags } from "../../base/v8_flags.ts";
 import { yamlText } from "./yaml_text.ts";
 
+const CONFIG = "/etc/rackmesh";
+
 export const IN_CONTAINER = {
+  /** Has the files that the engine brings. */
+  config: CONFIG,
   /** Of the timekeeper, which serves them to the others over the bus. */
-  runFile: "/etc/rackmesh/run.json",
-  inputs: "/etc/rackmesh/inputs",
-  natsConfig: "/etc/rackmesh/nats.conf",
+  runFile: `${CONFIG}/run.json`,
+  inputs: `${CONFIG}/inputs`,
+  natsConfig: `${CONFIG}/nats.conf`,
   /** `RunFile.directory`: a volume where its content has to outlive the container. */
   state: "/var/lib/rackmesh",
 } as const;
+
+/** The image's own user and group (`docker/base.sh`). */
+export const CONTAINER_USER = 1993;
 
 /** Beside the partitions, which have other names. */
 export const OWN_SERVICES: readonly string[] = ["nats", "timekeeper", "report", "console"];
@@ -100,6 +107,14 @@ export const CONSOLE = [
   v8Flags(),
   "--allow-all",
 ];
+
+/** Of {@link CONSOLE}. Browsers reach it by 127.0.0.1; it listens to all of the container's networks, or to one. */
+export function consoleArgs(port: string, listen = "0.0.0.0"): string[] {
+  return [
+    ...["docker/console_main.ts", "console", "--listen", listen, "--insecure"],
+    ...["--host", "127.0.0.1", "--port", port],
+  ];
+}
 
 /** The users of the NATS server (`access.ts`). */
 export function busUsers(rack: AccessRack): readonly string[] {
@@ -268,10 +283,7 @@ function consoleService(options: ComposeOptions): Service {
     pids_limit: CONSOLE_PIDS_MAX,
     entrypoint: CONSOLE,
     // On a network without devices. A port published on loopback alone needs no TLS.
-    command: [
-      "docker/console_main.ts",
-      ...["console", "--listen", CONSOLE_NAME, "--insecure", "--host", "127.0.0.1", "--port", port],
-    ],
+    command: consoleArgs(port, CONSOLE_NAME),
     environment: {
       ...environment(runFile, USERS.supervisor),
       [RUN_NAME]: runFile.run,
@@ -332,7 +344,7 @@ function isKept(runFile: RunFile, partition: Partition): boolean {
 }
 
 /** The plan, and logs, of the containers' user. */
-const OWN_TMPFS = `${IN_CONTAINER.state}:uid=1993,gid=1993,mode=0700`;
+const OWN_TMPFS = `${IN_CONTAINER.state}:uid=${CONTAINER_USER},gid=${CONTAINER_USER},mode=0700`;
 
 function stateOf(partition: string): string {
   return `state-${partition}`;

@@ -33,6 +33,8 @@ import {
   CONSOLE,
   CONSOLE_KEY,
   CONSOLE_PORT,
+  consoleArgs,
+  CONTAINER_USER,
   IN_CONTAINER,
   NATS_LIMITS,
   NATS_PORT,
@@ -72,7 +74,6 @@ const SECRET = "credentials", USERS_MAP = "nats-users", SERVER_MAP = "nats-serve
 const VALUES_FILE = "nats-values.yaml";
 /** Of the folder: what {@link kubernetesFolder} does not write, as it is the user's alone. */
 export const SECRETS_FILE = "secrets.env";
-const USER = 1993;
 const MIB = 1 << 20;
 
 const RUN_LABEL = "rackmesh.io/run", ROLE = "rackmesh.io/role", KIND = "rackmesh.io/kind";
@@ -205,10 +206,10 @@ const UNPRIVILEGED: NonNullable<Container["securityContext"]> = {
 };
 const ANYBODY: NonNullable<PodSpec["securityContext"]> = {
   runAsNonRoot: true,
-  runAsUser: USER,
-  runAsGroup: USER,
+  runAsUser: CONTAINER_USER,
+  runAsGroup: CONTAINER_USER,
   // A claim is root's until the kubelet hands it over.
-  fsGroup: USER,
+  fsGroup: CONTAINER_USER,
   fsGroupChangePolicy: "OnRootMismatch",
   seccompProfile: { type: "RuntimeDefault" },
 };
@@ -437,9 +438,9 @@ function ownServices(options: EngineOptions): Manifest[] {
 
 function timekeeper(options: EngineOptions): StatefulSet {
   const { runFile, image, layerImage = image, runFilePath, files } = options;
-  const folder = "/etc/rackmesh/";
+  const folder = IN_CONTAINER.config;
   const sources = Object.keys(files).map((path, i) => ({
-    configMap: { name: fileMap(i), items: [{ key: "file", path: path.slice(folder.length) }] },
+    configMap: { name: fileMap(i), items: [{ key: "file", path: path.slice(folder.length + 1) }] },
   }));
   const role = "timekeeper";
   return statefulSet(
@@ -451,7 +452,7 @@ function timekeeper(options: EngineOptions): StatefulSet {
         args: ["fabric/clock/timekeeper_main.ts", runFilePath],
         env: busVariables(options, USERS.timekeeper),
       },
-      mounts: [STATE_MOUNT, { name: "files", mountPath: folder.slice(0, -1), readOnly: true }],
+      mounts: [STATE_MOUNT, { name: "files", mountPath: folder, readOnly: true }],
       volumes: [{ name: "files", projected: { sources } }],
     }),
   );
@@ -493,10 +494,7 @@ function consoleParts(options: EngineOptions): Manifest[] {
           image,
           command: [...CONSOLE],
           // The network policies are its door; a browser comes by 127.0.0.1, through `kubectl port-forward`.
-          args: [
-            ...["docker/console_main.ts", "console", "--listen", "0.0.0.0", "--insecure"],
-            ...["--host", "127.0.0.1", "--port", port],
-          ],
+          args: consoleArgs(port),
           env: [
             ...busVariables(options, USERS.supervisor),
             fromSecret(
@@ -540,7 +538,7 @@ function natsServers(options: EngineOptions): Manifest[] {
     container: {
       image: natsImage,
       ...(natsImage === image && { command: ["nats-server"] }),
-      args: ["-c", `${CONFIG_FOLDER}/nats.conf`],
+      args: ["-c", IN_CONTAINER.natsConfig],
       env: [{ name: "POD_NAME", valueFrom: { fieldRef: { fieldPath: "metadata.name" } } }],
       envFrom: [{ secretRef: { name: SECRET } }],
       ports: Object.entries(ports).map(([name, containerPort]) => ({
@@ -550,7 +548,7 @@ function natsServers(options: EngineOptions): Manifest[] {
       })),
       readinessProbe: probe("/healthz", MONITOR_PORT),
     },
-    mounts: [{ name: "config", mountPath: CONFIG_FOLDER, readOnly: true }],
+    mounts: [{ name: "config", mountPath: IN_CONTAINER.config, readOnly: true }],
     volumes: [{
       name: "config",
       projected: {
@@ -590,8 +588,6 @@ function natsServers(options: EngineOptions): Manifest[] {
     },
   ];
 }
-
-const CONFIG_FOLDER = "/etc/rackmesh";
 
 /** It finds passwords and routes in its environment. */
 function serverConfig({ run }: RunFile): string {
@@ -650,7 +646,7 @@ function chartValues({ runFile, natsImage, image }: EngineOptions) {
       patch: [{
         op: "add",
         path: "/volumeMounts/-",
-        value: { name: "users", mountPath: CONFIG_FOLDER, readOnly: true },
+        value: { name: "users", mountPath: IN_CONTAINER.config, readOnly: true },
       }],
     },
     reloader: { merge: restricted },

@@ -17,6 +17,7 @@ import {
   CONSOLE_KEY,
   CONSOLE_PIDS_MAX,
   CONSOLE_PORT,
+  consoleArgs,
   IN_CONTAINER,
   NATS_LIMITS,
   NATS_PORT,
@@ -249,10 +250,7 @@ function consoleService(options: EngineOptions): Service {
     pids: CONSOLE_PIDS_MAX,
     retries: RETRIES,
     entrypoint: [...CONSOLE],
-    command: [
-      ...["docker/console_main.ts", "console", "--listen", "0.0.0.0", "--insecure"],
-      ...["--host", "127.0.0.1", "--port", port],
-    ],
+    command: consoleArgs(port),
     environment: {
       ...environment,
       [VIEWER_PASSWORD + FILE_SUFFIX]: inSecret(viewer),

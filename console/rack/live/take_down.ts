@@ -11,14 +11,15 @@ import {
   readSupervisorOf,
   readUncollected,
   type RunRow,
+  writeUncollected,
 } from "../run_directory.ts";
 import { findRun, findUp, listed, refreshRecord } from "./racks.ts";
 
 /**
  * Takes down the named rack, the only running rack, or all racks, also where the supervisor has
  * ended.
- * @returns for each rack the number of its processes, the paths of its captures, and why there are
- * none where they could not be written.
+ * @returns for each rack the number of its processes, the paths of its captures, and what of the run
+ * is not kept here: files of other machines, captures that could not be written.
  * @throws Refusal where the choice is ambiguous.
  */
 export async function takeRacksDown(which: WhichRacks) {
@@ -32,26 +33,30 @@ export async function takeRacksDown(which: WhichRacks) {
   for (const { id: run, path, processes, isDetached } of down) {
     let captures: string[] = [];
     const uncollected = readUncollected(path);
-    let problem = uncollected && `not kept as a whole: ${uncollected}`;
+    const problems = uncollected === undefined ? [] : [`not kept as a whole: ${uncollected}`];
     try {
       captures = await capturesOf(path);
     } catch (error) {
-      problem = `without captures: ${explain(error).message}`;
+      problems.push(`without captures: ${explain(error).message}`);
     }
     ended.push({
       ...{ run, processes, captures },
       ...(isDetached && { detached: true }),
-      ...(problem !== undefined && { problem }),
+      ...(problems.length > 0 && { problem: problems.join("; ") }),
     });
   }
   return ended;
 }
 
-/** The rack goes on where it runs; its record is kept as far as it has come. */
+/**
+ * The rack goes on where it runs; its record is kept as far as it has come. A rack that does not
+ * answer, as it may have ended, is let go of, too: what has been copied before is what there is.
+ */
 async function detach(id: string, path: string): Promise<void> {
-  // It may have ended: then what has been copied before is what there is.
-  await findUp(id).then(refreshRecord).catch(() => {});
+  const why = await findUp(id).then(refreshRecord)
+    .then(() => undefined, (error) => explain(error).message);
   await Deno.remove(`${path}/supervisor.json`);
+  writeUncollected(path, why);
 }
 
 export interface WhichRacks {

@@ -9,7 +9,7 @@ import { isThere } from "../../base/files.ts";
 import { runsDirectory } from "../../base/paths.ts";
 import { addressFor, type ExistingNats, withServers } from "../existing_nats.ts";
 import { writeSupervisor } from "../run_directory.ts";
-import { runsHere } from "./census.ts";
+import { runsHere, runsNamed } from "./census.ts";
 import { collectRecord } from "./collect.ts";
 import { takePlan } from "./plan_over_bus.ts";
 
@@ -95,10 +95,7 @@ function chosen(
     const found = `No rack answers on ${url}`;
     throw refusal("", { found, expected: "one that is up there, and this server's credential" });
   }
-  const exact = here.filter((each) => each.run === run);
-  const found = exact.length > 0
-    ? exact
-    : here.filter((each) => run === undefined || each.run.startsWith(run));
+  const found = runsNamed(here, run);
   if (found.length === 1) return found[0]!;
   if (run === undefined) {
     const expected = `--run with one of ${names.join(", ")}`;

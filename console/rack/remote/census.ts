@@ -30,6 +30,13 @@ export async function runsHere(
   });
 }
 
+/** Of the runs, the one of that name, else those whose names begin so; without a name, all. */
+export function runsNamed(all: readonly RunHere[], name: string | undefined): readonly RunHere[] {
+  if (name === undefined) return all;
+  const exact = all.filter(({ run }) => run === name);
+  return exact.length > 0 ? exact : all.filter(({ run }) => run.startsWith(name));
+}
+
 const LOOK_MS = 25, SETTLE_MS = 300;
 
 /**

@@ -45,15 +45,20 @@ export class RemoteFiles {
     this.#options = options;
   }
 
-  /** @throws RackError where the owner does not answer. */
+  /** @throws RackError where the owner does not answer, or with a list that would never end. */
   async list(): Promise<ServedFile[]> {
     const all: ServedFile[] = [];
     for (let after: string | undefined, more = true; more;) {
       const request = { list: true, ...(after !== undefined && { after }) } as const;
       const answer = await this.#ask<ListAnswer>(request, ASK_MS);
       for (const [name, bytes, changedMs] of answer.files) all.push({ name, bytes, changedMs });
-      after = all.at(-1)?.name;
-      more = answer.more && answer.files.length > 0;
+      const last = answer.files.at(-1)?.[0];
+      if (last !== undefined && after !== undefined && !(last > after)) {
+        const found = `${last} after ${after} in the list of files of ${this.#options.owner}`;
+        throw new RackError(`Found ${found}, expected the order of names`);
+      }
+      after = last;
+      more = answer.more && last !== undefined;
     }
     const outside = all.find(({ name }) => !isBelow(name));
     if (outside === undefined) return all;

@@ -178,6 +178,16 @@ describe("files over the bus", () => {
     assert.equal(new Set((await remote().list()).map(({ name }) => name)).size, 600);
   });
 
+  it("are refused where a list is not in the order of names, by which it would never end", async () => {
+    const names = Array.from({ length: 300 }, (_, i) => `scm/${i}`);
+    const files = names.map((name) => ({ name, bytes: 1, changedMs: 1 }));
+    serve({ list: () => files, open: () => undefined });
+    await assert.rejects(
+      remote().list(),
+      /Found scm\/\d+ after scm\/\d+ in the list of files of b, expected the order of names/,
+    );
+  });
+
   describe("a plan", () => {
     const runFile = async (): Promise<RunFile> => {
       const inputs: Record<string, Record<string, string>> = {};
@@ -218,6 +228,15 @@ describe("files over the bus", () => {
       const all = await take("_supervisor", file);
       assert.deepEqual(Object.keys(all.inputs), ["a", "b"]);
       assert.deepEqual(Object.keys(all.programs), ["./a.ts", "./b.ts"]);
+    });
+
+    it("of any number of inputs comes as a whole", async () => {
+      const file = await runFile();
+      const path = file.inputs["b"]!["data.bin"]!;
+      const names = Array.from({ length: 300 }, (_, i) => `${i}.bin`);
+      const many = Object.fromEntries(names.map((name) => [name, path]));
+      const { inputs } = await take("b", { ...file, inputs: { b: many } });
+      assert.deepEqual(Object.keys(inputs["b"]!).sort(), names.sort());
     });
 
     it("is taken anew where the folder has another of the same length", async () => {
