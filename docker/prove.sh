@@ -460,7 +460,7 @@ viewer=$(api none POST /api/v1/session r.key "{\"token\":\"$viewer\"}")
 check "console: a viewer sees that the rack is paused" \
   "$(api "$viewer" GET "$rack_api/why" r.clock.paused)" true
 check "console: a viewer may not kill" \
-  "$(api "$viewer" POST "$rack_api/power" 'status + " " + r.error.kind' '{"action":"kill","node":"b"}')" \
+  "$(api "$viewer" POST "$rack_api/power" 'status + " " + r.kind' '{"action":"kill","node":"b"}')" \
   "403 not-allowed"
 check "console: a fault of a cable" \
   "$(api "$key" POST "$rack_api/links" r.fault '{"action":"cut","target":"b"}')" 0
@@ -473,7 +473,7 @@ check "console: the fault is on its cable" \
 check "console: kill" \
   "$(api "$key" POST "$rack_api/power" 'r.nodes + " " + (r.atPs > 0)' '{"action":"kill","node":"b"}')" "b true"
 check "console: killed once" \
-  "$(api "$key" POST "$rack_api/power" r.error.message '{"action":"kill","node":"b"}')" \
+  "$(api "$key" POST "$rack_api/power" r.detail '{"action":"kill","node":"b"}')" \
   "Cannot kill b: it has no power"
 check "console: the container of b runs, its device does not" \
   "$(docker inspect --format '{{.State.Running}}' "$(container b)") $(api "$key" GET "$rack_api/processes" \
@@ -501,7 +501,7 @@ check "console: replayed in one process, the same digest" "$(json "$work/page.re
 check "console: its own replay of the rack is exact" \
   "$(api "$key" GET "/api/v1/runs/$run/timeline" '[r.exactness.state, r.exactness.digest].join(" ")')" "equal $digest"
 check "console: behind the end of a run, nothing is killed" \
-  "$(api "$key" POST "$rack_api/power" r.error.kind '{"action":"kill","node":"b"}')" refused
+  "$(api "$key" POST "$rack_api/power" r.kind '{"action":"kill","node":"b"}')" refused
 job=$(api "$key" POST /api/v1/jobs r.id \
   '{"kind":"chaos","scenario":{"shipped":"persist_pair"},"method":"persist-opcode","ddio":"off","rounds":2}')
 ended "$job"

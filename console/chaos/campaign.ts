@@ -178,7 +178,7 @@ async function playRounds(campaign: Campaign): Promise<CampaignReport> {
       rounds.push(report);
       await forgetHeld(rounds, campaign.keepLatest ?? 0);
       soFar = reportOf(campaign, rounds, performance.now() - began);
-      await write(soFar);
+      await writeReport(soFar);
       campaign.onRound(report);
     },
   });
@@ -326,7 +326,9 @@ async function play(draft: RoundDraft, campaign: Campaign): Promise<Played> {
   return { ...played, draft, directory, prepared, what, nothing: isEmpty ? nothing : undefined };
 }
 
-function outcomeOf({ findings, untold }: RoundResult): RoundReport["outcome"] {
+export function outcomeOf(
+  { findings, untold }: Pick<RoundResult, "findings" | "untold">,
+): RoundReport["outcome"] {
   if (findings.length > 0) return "broken";
   return untold === null ? "held" : "untold";
 }
@@ -404,8 +406,10 @@ async function replayCommand(
   return `rack run ${[quoted(scenario.path), ...words].join(" ")}`;
 }
 
-function reportOf(
-  { scenario, seed, directory }: Campaign,
+export function reportOf(
+  { scenario, seed, directory }: Pick<Campaign, "seed" | "directory"> & {
+    readonly scenario: Pick<ScenarioSource, "path">;
+  },
   rounds: readonly RoundReport[],
   wallMs: number,
 ): CampaignReport {
@@ -437,7 +441,8 @@ function reportOf(
   };
 }
 
-async function write(report: CampaignReport): Promise<void> {
+/** Whole at any time: a campaign may be killed. */
+export async function writeReport(report: CampaignReport): Promise<void> {
   const path = `${report.directory}/chaos.json`;
   await Deno.writeTextFile(`${path}.new`, JSON.stringify(report, null, 2), { mode: 0o600 });
   await Deno.rename(`${path}.new`, path);

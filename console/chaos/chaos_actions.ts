@@ -42,6 +42,8 @@ export interface Interval {
 export interface Target extends RunTimes {
   readonly plan: RackPlan;
   readonly partitions: readonly Pick<PartitionPlan, "name" | "nodes">[];
+  /** Processes of other machines get no signals: only what the bus carries is done. */
+  readonly isByBus?: boolean;
 }
 
 const ACTIONS_MAX = 6;
@@ -100,9 +102,10 @@ const KINDS = [
   "link",
   "link",
 ] as const;
+const KINDS_BY_BUS = ["kill", "link"] as const;
 
 function drawAction(rng: Rng, at: Time, target: Target): ChaosAction {
-  const kind = pick(rng, KINDS);
+  const kind = pick<typeof KINDS[number]>(rng, target.isByBus ? KINDS_BY_BUS : KINDS);
   const names = target.partitions.map(({ name }) => name);
   const forMs = 1 + rng.below(PAUSE_MS);
   // One in three stays without power until the round is healed.

@@ -14,7 +14,8 @@ export interface InjectedAction {
   readonly hit: boolean;
 }
 
-const WAIT_MS = 1_500;
+/** A rack may be at rest before an action's time. */
+export const WAIT_MS = 1_500;
 const LOOK_AGAIN_MS = 20;
 
 export class FaultInjector {
@@ -192,7 +193,12 @@ async function orderPace(
   }
 }
 
-async function waitForTime(rack: Supervisor, at: Time, goesOn: () => boolean): Promise<void> {
+/** Until the rack's time has come to the instant, or `goesOn` ends it. */
+export async function waitForTime(
+  rack: Pick<Supervisor, "status">,
+  at: Time,
+  goesOn: () => boolean,
+): Promise<void> {
   while (goesOn()) {
     const status = await rack.status();
     if (status !== undefined && status.now >= at) return;

@@ -23,12 +23,19 @@ const MORE_MAX = 4;
 const CONNECT_PS = 100 * PS_PER_US, WRITE_PS = 50 * PS_PER_US, APART_PS = 100 * PS_PER_US;
 const SCM_BYTES_MIN = 4 << 20;
 
+/** What rounds put, by the names of files. */
+export function putContents(): Map<string, Uint8Array<ArrayBuffer>> {
+  return new Map(LENGTHS.map((length, salt) => {
+    const byteAt = (i: number) => (i * 31 + (i >> 8) + salt * 50) % 251 + 1;
+    return [`put-${salt}.bin`, Uint8Array.from({ length }, (_, i) => byteAt(i))];
+  }));
+}
+
 /** Returns the paths of the files that rounds put. */
 export async function writePutFiles(directory: string): Promise<string[]> {
-  return await Promise.all(LENGTHS.map(async (length, salt) => {
-    const path = `${directory}/put-${salt}.bin`;
-    const byteAt = (i: number) => (i * 31 + (i >> 8) + salt * 50) % 251 + 1;
-    await Deno.writeFile(path, Uint8Array.from({ length }, (_, i) => byteAt(i)), { mode: 0o600 });
+  return await Promise.all([...putContents()].map(async ([name, content]) => {
+    const path = `${directory}/${name}`;
+    await Deno.writeFile(path, content, { mode: 0o600 });
     return path;
   }));
 }
@@ -38,21 +45,30 @@ export interface PutTarget extends Pick<RunTimes, "from"> {
   readonly files: readonly string[];
 }
 
+function hostsOf({ nodes }: RackPlan) {
+  return nodes.flatMap((node) => node.kind === "host" ? [node] : []);
+}
+
 /**
- * In two rounds of three: a first put as early as possible, and some over its object. None for a
- * user's own protocol, which may use SCM freely, and for a run that ends at a time.
+ * Hosts to whose SCM rounds put. None of a user's own protocol, which may use SCM freely, and of a
+ * run that ends at a time.
  */
-export function drawPuts(rng: Rng, { plan, from, files }: PutTarget): ProgramScenario[] {
-  const hosts = plan.nodes.flatMap((node) => node.kind === "host" ? [node] : []);
+export function putHosts(plan: RackPlan): string[] {
+  const hosts = hostsOf(plan);
   const programs = hosts.flatMap(({ config }) => config.programs);
-  const targets = hosts.filter(({ config: { programs, scmBytes } }) =>
+  if (plan.until !== null || hosts.length < 2) return [];
+  if (programs.some(({ run }) => isOwnProgram(run))) return [];
+  return hosts.filter(({ config: { programs, scmBytes } }) =>
     scmBytes >= SCM_BYTES_MIN && programs.some(({ run }) => run === "persistd")
-  );
-  const isOff = plan.until !== null || hosts.length < 2 || targets.length === 0 ||
-    programs.some(({ run }) => isOwnProgram(run));
-  if (isOff || rng.below(3) === 0) return [];
-  const to = pick(rng, targets).name;
-  const others = hosts.map(({ name }) => name).filter((name) => name !== to);
+  ).map(({ name }) => name);
+}
+
+/** In two rounds of three: a first put as early as possible, and some over its object. */
+export function drawPuts(rng: Rng, { plan, from, files }: PutTarget): ProgramScenario[] {
+  const targets = putHosts(plan);
+  if (targets.length === 0 || rng.below(3) === 0) return [];
+  const to = pick(rng, targets);
+  const others = hostsOf(plan).map(({ name }) => name).filter((name) => name !== to);
   const put = (at: number, method: typeof PUT_METHODS[number]): ProgramScenario => {
     const options = { to, name: PUT_OBJECT, file: pick(rng, files), method };
     const sizes = { size: pick(rng, MESSAGE_BYTES), depth: pick(rng, DEPTHS) };

@@ -112,7 +112,7 @@ export class Replay {
   /**
    * Replays a run to its end, or as far as its rack has come that is up.
    * @throws Refusal for an unknown run, or one that cannot be replayed exactly; RackError where the
-   * replay is another run, with the device and the instant; the signal's reason.
+   * replay is another run, with the device and the instant and code 1; the signal's reason.
    */
   static async open(target: ReplayTarget, options: ReplayOptions = {}): Promise<Replay> {
     const { signal } = options;

@@ -1,6 +1,7 @@
 import { sleep } from "../../fabric/bus/wall_time.ts";
 import { Simulator } from "../../fabric/partition/simulator.ts";
 import { formatSize } from "../../fabric/rack/plan/units.ts";
+import { EXIT } from "../../fabric/base/exit.ts";
 import { formatTime, NEVER, PS_PER_US, type Time } from "../../fabric/base/time.ts";
 import { nativeIn } from "../../fabric/rack/plan/plan.ts";
 import { parseTarget } from "../../fabric/rack/plan/cable_names.ts";
@@ -181,6 +182,7 @@ export class ReplayEngine {
     throw new RackError(
       `Found other events on ${node} in the replay than in the run by ${when}: digest ${replayed}, ` +
         `expected ${digest}`,
+      EXIT.failed,
     );
   }
 

@@ -480,14 +480,20 @@ export class ClockService {
     return { ok: true };
   }
 
-  /** `{ from, links? }`: power failures from this number on; with `links`, all ordered to cables. */
-  #faults({ from, links }: Request): unknown {
+  /**
+   * `{ from, links?, of? }`: power failures from this number on; with `links`, all ordered to cables;
+   * with a partition and an instance of it as `of`, whether that is over, as of these failures.
+   */
+  #faults({ from, links, of }: Request): unknown {
     if (!Number.isSafeInteger(from) || (from as number) < 0) return undefined;
     const faults = this.#recorded.slice(from as number)
       .map(({ at, action, partition, nodes }) => ({ at, action, partition, nodes }));
     const { powered } = this.timekeeper;
     const cables = links === true && { links: this.#links };
-    return { ok: true, count: this.#recorded.length, faults, powered, ...cables };
+    const [partition, instance] = Array.isArray(of) ? of : [];
+    const isOver = typeof partition === "string" && typeof instance === "string" &&
+      this.timekeeper.isOver(partition, instance);
+    return { ok: true, count: this.#recorded.length, faults, powered, isOver, ...cables };
   }
 
   /** `{ token, fault }`: the sender repeats it with the token until it is answered. */

@@ -100,6 +100,11 @@ export class Membership {
     return this.#fenced.has(instance);
   }
 
+  /** The process has ended, and a failure of power by it is on record. */
+  isOver(member: Member, instance: string): boolean {
+    return this.#fenced.has(instance) && !this.#unrecorded.has(member);
+  }
+
   // Processes that come.
 
   join(member: Member, { instance }: Join): void {

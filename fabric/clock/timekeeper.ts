@@ -193,6 +193,12 @@ export class Timekeeper {
     return this.#parts.byName.get(partition)?.status === "absent";
   }
 
+  /** The end of this process is known, and what power its partition lost with it is on record. */
+  isOver(partition: string, instance: string): boolean {
+    const member = this.#parts.byName.get(partition);
+    return member !== undefined && this.#membership.isOver(member, instance);
+  }
+
   isFenced(instance: string): boolean {
     return this.#membership.isFenced(instance);
   }

@@ -1,4 +1,5 @@
 import type { Command } from "commander";
+import { refusal } from "../../fabric/rack/plan/problem.ts";
 import { attach, type Attached } from "../../console/rack/remote/attach.ts";
 import { onInterrupt } from "./interrupt.ts";
 import { addNatsOptions, given, type NatsCredentialFlags, natsOf } from "./options.ts";
@@ -19,7 +20,7 @@ export function addAttach(program: Command): void {
       `
 <urls> is the nats-server of the rack, or those of its cluster, with the supervisor's credential: in it, or in
 a file. Then all commands for a rack that is up work from here: ps, kill, start, put, get, link, pause, step,
-until, why, events, logs, checkpoint, console. Their files come over the bus; rack down --run RUN lets go of the rack
+until, why, events, logs, checkpoint, chaos, console. Their files come over the bus; rack down --run RUN lets go of the rack
 again, which goes on.
 
 Example:
@@ -54,4 +55,20 @@ export async function attachTo(
     signal,
     onWaiting: flags.json ? () => {} : say,
   });
+}
+
+/**
+ * For commands with `--attach`.
+ * @param more options that belong to it, too.
+ * @throws Refusal for what says how to attach, without what.
+ */
+export function refuseWithoutAttach(
+  { attach, natsUsers, natsCreds, natsCa }: NatsCredentialFlags & { readonly attach?: string },
+  more: Readonly<Record<string, string | undefined>> = {},
+): void {
+  if (attach !== undefined) return;
+  const of = { ...more, "--nats-users": natsUsers, "--nats-creds": natsCreds, "--nats-ca": natsCa };
+  const alone = Object.entries(of).find(([, value]) => value !== undefined);
+  if (alone === undefined) return;
+  throw refusal(alone[0], { found: "without --attach", expected: "--attach URLS, too" });
 }

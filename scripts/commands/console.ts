@@ -9,7 +9,7 @@ import { askForLink } from "../../console/server/link_door.ts";
 import { checkListen } from "../../console/server/listen.ts";
 import { makePage } from "../../console/server/page.ts";
 import { startConsole, type Started } from "../../console/server/start.ts";
-import { attachTo } from "./attach.ts";
+import { attachTo, refuseWithoutAttach } from "./attach.ts";
 import { onInterrupt } from "./interrupt.ts";
 import {
   addNatsOptions,
@@ -77,7 +77,7 @@ Example:
 async function console(scenario: string | undefined, flags: ConsoleFlags): Promise<void> {
   const { listen: address, tlsCert, tlsKey, insecure, host, viewer, allowNative, json } = flags;
   const quiet = json === true;
-  refuseAlone(flags);
+  refuseWithoutAttach(flags, { "--run": flags.run });
   if (flags.link) return await printLink(scenario, flags);
   if ((tlsCert === undefined) !== (tlsKey === undefined)) {
     const found = tlsCert === undefined ? "--tls-key alone" : "--tls-cert alone";
@@ -135,20 +135,6 @@ async function console(scenario: string | undefined, flags: ConsoleFlags): Promi
       for (const id of left) say(`${id} stays up: rack down --run ${id}`);
     }
   }
-}
-
-/** @throws Refusal for what says how to attach, without what. */
-function refuseAlone({ attach, run, natsUsers, natsCreds, natsCa }: ConsoleFlags): void {
-  if (attach !== undefined) return;
-  const of = {
-    "--run": run,
-    "--nats-users": natsUsers,
-    "--nats-creds": natsCreds,
-    "--nats-ca": natsCa,
-  };
-  const alone = Object.entries(of).find(([, value]) => value !== undefined);
-  if (alone === undefined) return;
-  throw refusal(alone[0], { found: "without --attach", expected: "--attach URLS, too" });
 }
 
 async function printLink(scenario: string | undefined, flags: ConsoleFlags): Promise<void> {

@@ -55,9 +55,14 @@ export async function killDevice(link: RackLink, node: string) {
     link,
     entry,
   );
-  const at = await recordedSince(link, before, ({ faults, powered }) => {
+  const of = [entry.name, instance] as const;
+  const at = await recordedSince(link, { from: before, of }, ({ faults, powered, isOver }) => {
     const kill = faults.find(isOf(entry, "kill"));
     if (kill !== undefined) return kill.at;
+    if (isOver && powered[entry.name] === undefined) {
+      const found = "it was coming up, and had no power yet; its process has ended";
+      throw refusal("", { found: `Cannot kill ${node}: ${found}`, expected: `rack start ${node}` });
+    }
     const present = powered[entry.name] ?? instance;
     if (present === instance) return undefined;
     const found = `it had not come up yet; its process was killed, and is started again`;
@@ -96,7 +101,7 @@ export async function startDevice(
   const { started, instance, pid } = await boot(link, entry, node);
   const isHere = !isAttached(link.rack) && !isElsewhere(link.rack, entry.name);
   const isStillThere = isHere ? () => isAlive(pid) : () => hasProcess(link, entry, instance);
-  const at = await recordedSince(link, before, ({ faults, powered }, isThere) => {
+  const at = await recordedSince(link, { from: before }, ({ faults, powered }, isThere) => {
     const start = faults.find(isOf(entry, "start"));
     if (start !== undefined) return start.at;
     // Its first process was killed before it came up: this one begins with the run.
@@ -250,6 +255,8 @@ export interface Faults {
   readonly count: number;
   /** By partition, the process that has power. */
   readonly powered: Readonly<Record<string, string>>;
+  /** The process that was asked for has ended, and a failure of its power is among these. */
+  readonly isOver: boolean;
 }
 
 export function isOf({ name }: ProcessEntry, action: Fault["action"]): (fault: Fault) => boolean {
@@ -271,13 +278,13 @@ const LOOK_AGAIN_MS = 20;
  */
 async function recordedSince(
   { rack, control }: Pick<RackLink, "rack" | "control">,
-  before: number,
+  since: { readonly from: number; readonly of?: readonly [partition: string, instance: string] },
   find: (record: Faults, isThere: boolean) => Time | undefined,
   isStillThere: () => boolean | Promise<boolean> = () => false,
 ): Promise<Time> {
   for (;;) {
     const isThere = await isStillThere();
-    const answer = await control.attempt<Faults>("faults", { from: before });
+    const answer = await control.attempt<Faults>("faults", since);
     const at = answer !== undefined && "ok" in answer ? find(answer.ok, isThere) : undefined;
     if (at !== undefined) return at;
     if (!isServed(rack.directory, rack.supervisor)) {

@@ -27,6 +27,7 @@ import { sha256 } from "../../base/sha256.ts";
 import { RackError } from "../../base/rack_error.ts";
 import { isTimeHeld } from "./clock_text.ts";
 import { RemoteFiles } from "../remote/remote_files.ts";
+import { countFaults, entryOf, type Faults, isOf } from "./power.ts";
 import { isAttached, isElsewhere, partitionOf, type RackLink } from "./racks.ts";
 
 export interface TransferOptions extends ValuesOf<typeof TRANSFER_CHOICES> {
@@ -35,6 +36,8 @@ export interface TransferOptions extends ValuesOf<typeof TRANSFER_CHOICES> {
   /** Of `on`, from 1; default: the first one. */
   readonly nic?: number;
   readonly timeoutSeconds: number;
+  /** Ends the wait, with its reason; the program goes on. */
+  readonly signal?: AbortSignal | undefined;
   /** `share` in [0, 1]. */
   readonly onProgress?: (title: string, share: number) => void;
   /** Called once where time is held, so that the transfer waits. */
@@ -260,7 +263,7 @@ type Result = Readonly<Record<string, unknown>>;
 
 async function runProgram(
   link: RackLink,
-  { timeoutSeconds, nic = 1, onProgress, onHeld }: TransferOptions,
+  { timeoutSeconds, nic = 1, signal, onProgress, onHeld }: TransferOptions,
   order: Order,
 ): Promise<{ readonly number: number; readonly result: Result }> {
   const { host, run, title } = order;
@@ -269,6 +272,7 @@ async function runProgram(
   const reports = listen(link, host);
   let isHeld = false, missed = 0;
   try {
+    const before = await countFaults(link);
     let number = await hand(link, { order, nic, deadline });
     for (let look = 1;; look++) {
       const { result, share } = reports.latest(number);
@@ -277,7 +281,7 @@ async function runProgram(
       if (reported !== undefined) return { number, result: checked(reported, order) };
       if (isLook) {
         const status = await link.control.status();
-        if (isDead(status, link, host)) {
+        if (isDead(status, link, host) || await hasFailedSince(before, link, host)) {
           const lost = `${host} lost its power while ${run} was running on it`;
           throw new RackError(lost, EXIT.failed);
         }
@@ -294,6 +298,7 @@ async function runProgram(
         throw new RackError(silent);
       }
       onProgress?.(title, share);
+      signal?.throwIfAborted();
       await sleep(RESULT_AGAIN_MS);
     }
   } finally {
@@ -316,6 +321,17 @@ export async function isForgotten(
   const final = await control.final(name, { forMs: 0 });
   return final !== undefined &&
     !final.reports.some(({ value }) => (value as Result | null)?.["order"] === number);
+}
+
+/** It may have power again, without the program. */
+async function hasFailedSince(
+  before: number,
+  { rack, control }: RackLink,
+  host: string,
+): Promise<boolean> {
+  const answer = await control.attempt<Faults>("faults", { from: before });
+  const entry = entryOf(rack, host);
+  return answer !== undefined && "ok" in answer && answer.ok.faults.some(isOf(entry, "kill"));
 }
 
 /** After so many polls without a report, an order is given again. */
