@@ -17,6 +17,7 @@ import type { ClockStatus } from "../fabric/clock/clock_service.ts";
 import { formatTime } from "../fabric/base/time.ts";
 import type { RecordedFault, RecordedLinkFault } from "../fabric/clock/record.ts";
 import { textIfThere } from "../console/base/files.ts";
+import { isRecording } from "../console/captures/capture_files.ts";
 import { explain } from "../console/rack/failure.ts";
 import { inexactIn } from "../console/rack/fault_lines.ts";
 import { refusedByProcesses } from "../console/rack/refused.ts";
@@ -75,6 +76,8 @@ async function main(run: string, label: string, directory: string): Promise<numb
   await collectRecord(bus, collect);
   await collectDevices(bus, {
     ...collect,
+    // Captures are for who attaches.
+    wants: (name) => !isRecording(name),
     onProgress: (title, share) => progress.show(title, share),
   }).catch((error) => {
     throw new RackError(

@@ -16,6 +16,17 @@ export function scopeFor({ pcap, perfetto }: CaptureFiles): ObservationScope | u
   return perfetto !== undefined ? "all" : pcap !== undefined ? "frames" : undefined;
 }
 
+/** In the run's directory, of a rack whose devices record on other machines. */
+export function ownCaptures(scope: ObservationScope, directory: string): CaptureFiles {
+  const pcap = `${directory}/captures`;
+  return scope === "all" ? { pcap, perfetto: `${pcap}/perfetto.json` } : { pcap };
+}
+
+/** A name below the run's directory. */
+export function isRecording(name: string): boolean {
+  return name.startsWith("observed/");
+}
+
 /**
  * From the command line (relative to the current directory), else from the scenario (relative to
  * its folder, or `true` for the run's directory).

@@ -167,19 +167,19 @@ async function playRound(
   const load = putAll(link, puts, transfers);
   const stopped = await faults.play(actions).then(() => null, (error) => explain(error).message);
   const problems = await faults.heal().catch((error) => [explain(error).message]);
-  let stranger = await strangerIn(link, before, faults);
-  // Without a device that others have killed it may stand still.
-  if (stranger !== null || signal?.aborted) ending.abort();
+  if (signal?.aborted) ending.abort();
   signal?.throwIfAborted();
-  const halted = stranger !== null ? [] : [
+  const watch = watchStrangers(link, { before, faults, ending });
+  const halted = [
     ...problems.map((text) => ({ check: "makes-progress", text })),
     ...await load,
     ...await proveLife(link, puts, transfers),
   ];
-  stranger ??= await strangerIn(link, before, faults);
+  const stranger = await watch.end();
   const { at, ...judged } = await judge(link, options);
   const result = {
     ...judged,
+    // Without a device that others have killed it may stand still.
     findings: [...stranger === null ? halted : [], ...judged.findings],
     untold: stranger ?? stopped ?? judged.untold,
   };
@@ -294,7 +294,8 @@ async function strangerIn(
   const found = await control.demand<Faults>("faults", { from: before }, { repeats: true });
   const stranger = found.faults.find(({ action, at, partition, nodes }) =>
     action === "kill" && !faults.hasKilled(partition, at) &&
-    !plan.faults.some((each) => each.action === action && each.at === at &&
+    !plan.faults.some((each) =>
+      each.action === action && each.at === at &&
       nodes.includes(each.node)
     )
   );
@@ -302,6 +303,36 @@ async function strangerIn(
   const { nodes, at } = stranger;
   return `${nodes.join(", ")} lost power at ${formatTime(at)}, by a crash or by others: ` +
     "the round did not do that";
+}
+
+const LOOK_MS = 500;
+
+/** Ends transfers as soon as others have cut a device's power, by which they may wait for ever. */
+function watchStrangers(
+  link: RackLink,
+  { before, faults, ending }: {
+    readonly before: number;
+    readonly faults: BusFaults;
+    readonly ending: AbortController;
+  },
+): { readonly end: () => Promise<string | null> } {
+  let isOver = false;
+  const look = async () => {
+    for (;; await sleep(LOOK_MS)) {
+      // Before the look: the last one is behind the end.
+      const isLast = isOver, stranger = await strangerIn(link, before, faults);
+      if (stranger !== null) ending.abort();
+      if (stranger !== null || isLast) return stranger;
+    }
+  };
+  const found = look();
+  found.catch(() => {});
+  return {
+    end: async () => {
+      isOver = true;
+      return await found;
+    },
+  };
 }
 
 type Judged = Pick<RoundResult, "findings" | "untold" | "replay" | "replayShows" | "digest"> & {

@@ -491,9 +491,9 @@ export class ClockService {
     const { powered } = this.timekeeper;
     const cables = links === true && { links: this.#links };
     const [partition, instance] = Array.isArray(of) ? of : [];
-    const isOver = typeof partition === "string" && typeof instance === "string" &&
-      this.timekeeper.isOver(partition, instance);
-    return { ok: true, count: this.#recorded.length, faults, powered, isOver, ...cables };
+    const over = typeof partition === "string" && typeof instance === "string" &&
+      { isOver: this.timekeeper.isOver(partition, instance) };
+    return { ok: true, count: this.#recorded.length, faults, powered, ...over, ...cables };
   }
 
   /** `{ token, fault }`: the sender repeats it with the token until it is answered. */

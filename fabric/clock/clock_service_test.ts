@@ -123,8 +123,13 @@ describe("ClockService", () => {
     assert.partialDeepStrictEqual(await ask("faults", { from: 0 }), { powered: {} });
     service.timekeeper.join({ partition: "a", instance: "a-1" });
     assert.partialDeepStrictEqual(await ask("faults", { from: 0 }), { powered: { a: "a-1" } });
+    const of = ["a", "a-1"];
+    assert.partialDeepStrictEqual(await ask("faults", { from: 0, of }), { isOver: false });
     service.timekeeper.died("a", "a-1");
-    assert.deepEqual((await ask("faults", { from: 0 }) as { powered: unknown }).powered, {});
+    assert.partialDeepStrictEqual(await ask("faults", { from: 0, of }), {
+      powered: {},
+      isOver: true,
+    });
   });
 
   it("takes the word of a container's parent for its own process alone", async () => {

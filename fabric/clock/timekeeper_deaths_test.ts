@@ -87,6 +87,7 @@ describe("Timekeeper, when power fails", () => {
     rig.settle({ a: 1_000, b: NEVER, c: 5_000 });
     assert.equal(rig.take().at(-1)![1].horizon, 5_250);
     assert.equal(rig.keeper.died("b", "b1"), false, "tell me again");
+    assert.equal(rig.keeper.isOver("b", "b1"), false, "its failure has no instant yet");
     assert.equal(rig.records.length, 0, "a may still send something: wait for it");
     assert.deepEqual(rig.take(), []);
     rig.report("a", { grant: 2, ran: 1_000, sent: [["b", 0, 1, 1_100]] });
@@ -216,7 +217,9 @@ describe("Timekeeper, when power fails", () => {
     rig.keeper.died("b", "b1");
     rig.report("c", { grant: 2, next: 20_000, now: 9_000, ran: 9_000 });
     // Its own report arrives after the report of its death.
+    assert.equal(rig.keeper.isOver("b", "b2"), false, "nobody has told");
     assert.equal(rig.keeper.died("b", "b2"), true);
+    assert.equal(rig.keeper.isOver("b", "b2"), true, "though it is on no record");
     rig.keeper.join({ partition: "b", instance: "b2" });
     rig.answerAll();
     assert.deepEqual(rig.deeds, ["record kill b1"]);

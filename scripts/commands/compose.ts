@@ -14,6 +14,7 @@ import {
   addVariantOptions,
   checkedScenario,
   type CheckFlags,
+  given,
   prepareOptions,
   type VariantFlags,
   whole,
@@ -29,6 +30,8 @@ interface ComposeFlags extends VariantFlags, CheckFlags {
   readonly liveness: string;
   readonly pack: string;
   readonly trace?: boolean;
+  readonly pcap?: boolean;
+  readonly perfetto?: boolean;
   readonly up?: boolean;
   readonly consolePort: string;
   readonly json?: boolean;
@@ -36,6 +39,8 @@ interface ComposeFlags extends VariantFlags, CheckFlags {
 
 /** A heartbeat comes every half second; on a busy machine it may be this late. */
 const LIVENESS_MS = 5_000;
+
+const CAPTURED = "for a capture that rack down --run RUN writes where rack attach has attached it";
 
 export function addCompose(program: Command): void {
   const command = addCheckOption(addVariantOptions(program.command("compose <scenario>")));
@@ -54,6 +59,8 @@ export function addCompose(program: Command): void {
     )
     .option("--console-port <n>", "the console's, on 127.0.0.1 of Docker's machine", "4280")
     .option("--trace", "keep every step of every operation in the containers' volumes")
+    .option("--pcap", `devices record every frame, ${CAPTURED}`)
+    .option("--perfetto", `devices record every step for a timeline, ${CAPTURED}`)
     .option("--json", "one JSON document on stdout")
     .addHelpText(
       "after",
@@ -81,7 +88,7 @@ async function compose(path: string, flags: ComposeFlags): Promise<void> {
   const composed = await composeRack(scenario, {
     ...options,
     signal: onInterrupt("stopping"),
-    ...{ trace, stayUp, consolePort },
+    ...{ trace, stayUp, consolePort, ...given({ pcap: flags.pcap, perfetto: flags.perfetto }) },
     onLeftOut: (hosts) => {
       if (flags.json !== true) say(`put on ${hosts.join(", ")} is left out as it has no file`);
     },

@@ -163,6 +163,24 @@ describe("A rack of which some devices are started elsewhere", () => {
     assert.ok(isThere(`${here.runs()[0]!}/scm/b.scm`), "what b has left is in the run's directory");
   });
 
+  it("is captured where it is brought up, and where it is attached, to the byte", async () => {
+    const urls = await server();
+    node([urls, ...DEVICES]);
+    const pcap = `${here.cache}/pcap`;
+    await here.must(["up", PAIR, ...ONE, "--nats", urls, ...ELSEWHERE, "--pcap", pcap]);
+    await third.must(["attach", urls]);
+    await third.must(["put", "--to", "b", await third.file("data.bin", content)]);
+    const [directory] = third.runs(), run = directory!.replace(/.*\//, "");
+    const told = JSON.parse(await third.must(["down", "--run", run, "--json"]));
+    const [capture] = told[0].captures;
+    assert.ok(capture.startsWith(`${directory}/captures/`), capture);
+    const bytes = await Deno.readFile(capture);
+    assert.ok(bytes.length > content.length, "it has the frames that carried the object");
+    await here.must(["down"]);
+    const [name] = [...Deno.readDirSync(pcap)].map((entry) => entry.name);
+    assert.deepEqual(await Deno.readFile(`${pcap}/${name}`), bytes);
+  });
+
   it("says of a machine that is dead at the end what it lacks, and judges nothing", async () => {
     const urls = await server();
     const started = node([urls, ...DEVICES, "--json"]);

@@ -268,13 +268,22 @@ describe("rack compose", () => {
     assert.match(error, /called nats, as a container of the rack's own is/);
   });
 
-  it("refuses captures, which containers do not record", async () => {
+  it("lets devices record what the scenario or the command asks to capture", async () => {
     await scenario("run: put, to: b, method: persist-opcode, bytes: 4KiB");
     const file = `${folder}/scenario.yaml`;
+    const recorded = async (out: string, ...more: string[]) => {
+      const { code, error } = await compose("scenario.yaml", "--out", out, ...more);
+      assert.equal(code, 0, error);
+      const { observe, captures } = JSON.parse(
+        await Deno.readTextFile(`${folder}/${out}/run.json`),
+      );
+      return [observe, captures];
+    };
+    assert.deepEqual(await recorded("none"), [undefined, undefined]);
+    const pcap = "/var/lib/rackmesh/captures", perfetto = `${pcap}/perfetto.json`;
+    assert.deepEqual(await recorded("all", "--perfetto"), ["all", { pcap, perfetto }]);
     await Deno.writeTextFile(file, "capture: { pcap: true }\n", { append: true });
-    const { code, error } = await compose("scenario.yaml", "--out", "out");
-    assert.equal(code, 64);
-    assert.match(error, /asks for captures \(pcap\), which containers do not record.*rack run/);
+    assert.deepEqual(await recorded("frames"), ["frames", { pcap }]);
   });
 
   withNative("takes native programs with all that they load, each below its own path", async () => {

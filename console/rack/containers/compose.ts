@@ -19,6 +19,7 @@ import {
   SECCOMP_FILE,
 } from "./compose_file.ts";
 import { sha256 } from "../../base/sha256.ts";
+import { ownCaptures } from "../../captures/capture_files.ts";
 import type { ScenarioSource } from "../../scenarios/scenario_source.ts";
 import { prepareOne } from "../bring_up.ts";
 import { nativeFiles } from "../native/closure.ts";
@@ -54,6 +55,9 @@ export interface ComposeOptions {
   /** Without a message for so long, a process is dead. */
   readonly livenessMs: number;
   readonly trace: boolean;
+  /** Every frame, or every step, too, is recorded for a capture. */
+  readonly pcap?: boolean;
+  readonly perfetto?: boolean;
   readonly stayUp: boolean;
   /** On the loopback interface. */
   readonly consolePort: number;
@@ -90,7 +94,6 @@ export async function composeRack(
     scenario.path,
   );
   refuseNames(one);
-  refuseCaptures(one);
   const setUp = nativeSetUpOf(one);
   if (setUp !== undefined) refuseNative(format);
   const run = `${projectName(one.plan.scenario)}-${randomHex(ID_BYTES)}`;
@@ -108,6 +111,7 @@ export async function composeRack(
     livenessMs,
     trace,
     stayUp,
+    ...recorded(one, options),
   });
   const runFilePath = await place(new TextEncoder().encode(JSON.stringify(runFile)), {
     ...{ out, format, taken },
@@ -206,14 +210,20 @@ function refuseNames({ partitions }: Prepared): void {
   }
 }
 
-/** Most containers have no volume from which the report could collect recordings. */
-function refuseCaptures({ variant: { capture } }: Prepared): void {
-  const asked = Object.keys(capture).filter((key) => capture[key as keyof typeof capture]);
-  if (asked.length === 0) return;
-  throw refusal("", {
-    found: `The scenario asks for captures (${asked.join(", ")}), which containers do not record`,
-    expected: "no capture: take them with rack run, whose run is the same to the bit",
-  });
+/** Devices record; who attaches has the captures. A scenario's own place is none of a container's. */
+function recorded(
+  { variant: { capture } }: Prepared,
+  { pcap = false, perfetto = false }: Pick<ComposeOptions, "pcap" | "perfetto">,
+): Pick<RunFile, "observe" | "captures"> {
+  const isOf = (asked: boolean, named: unknown) => asked || (named ?? false) !== false;
+  const scope = isOf(perfetto, capture.perfetto)
+    ? "all"
+    : isOf(pcap, capture.pcap)
+    ? "frames"
+    : undefined;
+  return scope === undefined
+    ? {}
+    : { observe: scope, captures: ownCaptures(scope, IN_CONTAINER.state) };
 }
 
 /** Only the user may enter the folder; its files are readable by the user of any container. */
@@ -344,7 +354,8 @@ function refuseManyUsers(rack: AccessRack, format: Format): void {
   if (length <= most) return;
   throw refusal("--format", {
     found: `${format}, which takes ${most} B, for ${length} B of users of nats-server`,
-    expected: "fewer containers, by --pack machine or fewer hosts",
+    expected: "fewer containers (--pack machine, fewer hosts), or a nats-server of your own: " +
+      "rack nats-config, rack up --nats --elsewhere, rack node",
   });
 }
 

@@ -22,9 +22,8 @@ export async function healAll(link: RackLink, only: HealOptions = {}): Promise<H
   const { rack: { file: { plan } }, control } = link;
   const faults = [...plan.linkFaults ?? [], ...await orderedLinkFaults(control)];
   const cables = new Set(
-    faults.filter(({ action, cable }) =>
-      action !== "heal" && only.cables?.has(cable) !== false
-    ).map((each) => each.cable),
+    faults.filter(({ action, cable }) => action !== "heal" && only.cables?.has(cable) !== false)
+      .map((each) => each.cable),
   );
   const healed: string[] = [], started: string[] = [], problems: string[] = [];
   for (const cable of [...cables].sort((x, y) => x - y)) {

@@ -59,7 +59,7 @@ export async function killDevice(link: RackLink, node: string) {
   const at = await recordedSince(link, { from: before, of }, ({ faults, powered, isOver }) => {
     const kill = faults.find(isOf(entry, "kill"));
     if (kill !== undefined) return kill.at;
-    if (isOver && powered[entry.name] === undefined) {
+    if (isOver === true && powered[entry.name] === undefined) {
       const found = "it was coming up, and had no power yet; its process has ended";
       throw refusal("", { found: `Cannot kill ${node}: ${found}`, expected: `rack start ${node}` });
     }
@@ -255,8 +255,8 @@ export interface Faults {
   readonly count: number;
   /** By partition, the process that has power. */
   readonly powered: Readonly<Record<string, string>>;
-  /** The process that was asked for has ended, and a failure of its power is among these. */
-  readonly isOver: boolean;
+  /** The process that was asked for has ended; if its power has failed by that, it is among these. */
+  readonly isOver?: boolean;
 }
 
 export function isOf({ name }: ProcessEntry, action: Fault["action"]): (fault: Fault) => boolean {

@@ -64,6 +64,19 @@ describe("power of a device in a container", () => {
     assert.deepEqual(orders, ["kill-b", "boot-b", "boot-b-rnic"]);
   });
 
+  it("is refused to be cut where the process ended as it was coming up, of which nothing is on record", async () => {
+    answers("kill-b", () => ({ ok: true, instance: "b-2" }));
+    let looks = 0;
+    answers("faults", (request) => {
+      const { from, of } = Object(request);
+      if (of === undefined) return { ok: true, faults: [], count: 3, powered: {} };
+      assert.deepEqual([from, of], [3, ["b", "b-2"]]);
+      return { ok: true, faults: [], count: 3, powered: {}, isOver: ++looks > 2 };
+    });
+    await assert.rejects(killDevice(link, "b"), /it was coming up, .*expected rack start b/);
+    assert.equal(looks, 3);
+  });
+
   it("start ends where the new process has ended", async () => {
     answers("boot-b", () => ({ started: ["b"], instance: "b-2", pid: 7 }));
     answers("boot-b-rnic", () => ({ started: ["b-rnic"], instance: "b-rnic-2", pid: 8 }));

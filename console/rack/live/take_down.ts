@@ -2,7 +2,7 @@ import { PATIENCE_MS } from "../../../fabric/base/patience.ts";
 import { sleep } from "../../../fabric/bus/wall_time.ts";
 import { refusal } from "../../../fabric/rack/plan/problem.ts";
 import { DamagedFileError, isThere } from "../../base/files.ts";
-import { recordingsIn } from "../../captures/capture_files.ts";
+import { isRecording, recordingsIn } from "../../captures/capture_files.ts";
 import { explain } from "../failure.ts";
 import { endProcesses, findProcesses, isProcessOf, signalProcess } from "../process_table.ts";
 import {
@@ -13,7 +13,7 @@ import {
   type RunRow,
   writeUncollected,
 } from "../run_directory.ts";
-import { findRun, findUp, listed, refreshRecord } from "./racks.ts";
+import { findRun, findUp, listed, type RackUp, refreshDevices, refreshRecord } from "./racks.ts";
 
 /**
  * Takes down the named rack, the only running rack, or all racks, also where the supervisor has
@@ -53,10 +53,15 @@ export async function takeRacksDown(which: WhichRacks) {
  * answer, as it may have ended, is let go of, too: what has been copied before is what there is.
  */
 async function detach(id: string, path: string): Promise<void> {
-  const why = await findUp(id).then(refreshRecord)
+  const why = await findUp(id).then(refreshAll)
     .then(() => undefined, (error) => explain(error).message);
   await Deno.remove(`${path}/supervisor.json`);
   writeUncollected(path, why);
+}
+
+async function refreshAll(rack: RackUp): Promise<void> {
+  await refreshRecord(rack);
+  if (rack.file.captures !== undefined) await refreshDevices(rack, isRecording);
 }
 
 export interface WhichRacks {

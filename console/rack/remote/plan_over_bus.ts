@@ -3,6 +3,7 @@ import { planVerb } from "../../../fabric/bus/access.ts";
 import type { Bus } from "../../../fabric/bus/bus.ts";
 import { OWN_FILE, type OwnPart, PLAN_FILE } from "../../../fabric/files/served_files.ts";
 import type { RunFile } from "../../../fabric/rack/assembly/run_file.ts";
+import { ownCaptures } from "../../captures/capture_files.ts";
 import { DamagedFileError, jsonIfThere } from "../../base/files.ts";
 import { writeRunFile } from "../run_directory.ts";
 import { RemoteFiles, type RemoteOptions } from "./remote_files.ts";
@@ -35,9 +36,10 @@ export async function takePlan(
       ),
     ]),
   );
-  // Captures are files of the machine on which the run was ordered.
-  const { captures: _, ...rest } = common;
-  const runFile: RunFile = { ...rest, ...own, inputs, directory };
+  // Those are files of the machine on which the run was ordered.
+  const { captures: asked, ...rest } = common, { observe } = common;
+  const captures = asked && observe && { captures: ownCaptures(observe, directory) };
+  const runFile: RunFile = { ...rest, ...own, inputs, directory, ...captures };
   return { runFile, runFilePath: await writeRunFile(runFile) };
 }
 

@@ -158,7 +158,10 @@ export function rackRoutes() {
       return c.json(await onRack(c.req.valid("param").run, (link) => orderFault(link, order)), 200);
     })
     .openapi(postHeal, async (c) => {
-      const { healed, started, problems } = await onRack(c.req.valid("param").run, (link) => healAll(link));
+      const { healed, started, problems } = await onRack(
+        c.req.valid("param").run,
+        (link) => healAll(link),
+      );
       const document = { healed: [...healed], started: [...started], problems: [...problems] };
       c.set("detail", document);
       return c.json(document, 200);
