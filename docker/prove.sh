@@ -11,6 +11,8 @@
 #     replay and a campaign, for an operator and for no viewer;
 #   - a checkpoint of it, and any instant, is brought up again as a rack of processes in the console's container,
 #     every device with the run's digest: by the API and by the command;
+#   - chaos on a rack that stays up, from the console's container: a round over the bus, judged by a replay; a capture
+#     of its devices, brought together over the bus;
 #   - as a stack on a Docker Swarm of this one node it is the same rack, too, to which `docker kill` and a moved task are
 #     power failures; where there is no Swarm, one is made for that time.
 # Takes away all that it made.  Exit code: 0 proved; 1 not; 2 there is nothing to prove it on.
@@ -525,6 +527,29 @@ in_console down --run "$resumed" >/dev/null || die "rack down: $(cat "$work/in_c
 in_console resume "$run" --at "${cut% *}" --json >"$work/resumed.json" ||
   die "rack resume: $(cat "$work/in_console.log")"
 check "the same by the command, at that time" "$(json "$work/resumed.json" 'r.atPs + "ps " + r.digest')" "$cut"
+take_down
+
+# ── chaos on a rack that stays up, and its capture ───────────────────────────────────────────────
+
+make stays persist_pair --method persist-opcode --ddio off --up --pcap
+compose up -d >/dev/null 2>&1 || die "docker-compose up: $(compose logs --tail 5 2>&1)"
+run=$(sed -n 's/^COMPOSE_PROJECT_NAME=//p' "$project/.env")
+deadline=$((SECONDS + patience))
+# Devices come one after the other.
+until in_console ps --json >"$work/stays.json" 2>/dev/null &&
+  [ "$(json "$work/stays.json" 'r.processes.filter((p) => p.kind === "partition" && p.status === "idle").length')" = 5 ]; do
+  [ "$SECONDS" -lt "$deadline" ] || die "the rack does not come up: $(cat "$work/in_console.log")"
+  sleep 0.5
+done
+# Of this seed, this round puts objects, and kills a host, its card and the other's.
+in_console chaos --run "$run" --seed 7 --from 3 --rounds 1 --json >"$work/chaos.json"
+check "chaos on the rack that is up: a round over the bus holds, and replays to the rack's digest" \
+  "$(json "$work/chaos.json" '[r.rounds, r.held, r.replayed, r.hits > 0].join(" ")')" "1 1 1 true"
+in_console down --run "$run" --json >"$work/captured.json"
+capture=$(json "$work/captured.json" 'r[0].captures[0]')
+docker cp "$(container console):$capture" "$work/capture.pcapng" >/dev/null 2>&1
+check "its capture came over the bus" \
+  "$("$RACKMESH_DENO" eval 'console.log(Deno.readFileSync(Deno.args[0]).length > 20_000)' -- "$work/capture.pcapng")" true
 take_down
 
 # ── a stack on Docker Swarm ──────────────────────────────────────────────────────────────────────
