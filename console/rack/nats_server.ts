@@ -373,37 +373,74 @@ export function authorization(
   passwords: ReadonlyMap<string, string>,
   rights: ReadonlyMap<string, Access> | undefined,
 ): string {
+  const logins = new Map([...passwords].map(([user, password]) => [user, { user, password }]));
+  return authorizationOf(usersText(logins, rights));
+}
+
+function authorizationOf(users: string): string {
   return `authorization {
   # Hundreds of processes that start at once take turns on the processors between greeting and login.
   timeout: ${LOGIN_S}
-  users: ${
-    usersText(new Map([...passwords].map(([user, password]) => [user, { user, password }])), rights)
-  }
+  users: ${users}
 }
 `;
+}
+
+/**
+ * {@link authorization} for a server that takes its configuration in files of a limited length: the
+ * first one includes the others, each of which has some users.
+ * @returns undefined where one user alone is longer.
+ */
+export function authorizationFiles(
+  passwords: ReadonlyMap<string, string>,
+  rights: ReadonlyMap<string, Access>,
+  { name, bytesMax }: { readonly name: (part: number) => string; readonly bytesMax: number },
+): string[] | undefined {
+  const encoder = new TextEncoder(), parts: string[] = [];
+  let bytes = Infinity;
+  for (const [i, [user, password]] of [...passwords].entries()) {
+    const text = `user_${i}: ${userText({ user, password }, rights.get(user)).trimStart()}\n`;
+    const { length } = encoder.encode(text);
+    if (length > bytesMax) return undefined;
+    if (bytes + length > bytesMax) {
+      parts.push("");
+      bytes = 0;
+    }
+    parts[parts.length - 1] += text;
+    bytes += length;
+  }
+  const includes = parts.map((_, part) => `include "${name(part + 1)}"\n`).join("");
+  const users = [...passwords].map((_, i) => `$user_${i}`).join(", ");
+  return [`${includes}${authorizationOf(`[${users}]`)}`, ...parts];
 }
 
 /**
  * @param logins by the process's name; `password` as in {@link authorization}.
  */
 export function usersText(
-  logins: ReadonlyMap<string, { readonly user: string; readonly password: string }>,
+  logins: ReadonlyMap<string, Login>,
   rights: ReadonlyMap<string, Access> | undefined,
 ): string {
-  const users = [...logins].map(([name, { user, password }]) => {
-    const access = rights?.get(name);
-    const permissions = access === undefined ? "" : `
+  const users = [...logins].map(([name, login]) => userText(login, rights?.get(name)));
+  return `[
+${users.join("\n")}
+  ]`;
+}
+
+interface Login {
+  readonly user: string;
+  readonly password: string;
+}
+
+function userText({ user, password }: Login, access: Access | undefined): string {
+  const permissions = access === undefined ? "" : `
       permissions: {
         publish: { allow: ${JSON.stringify(access.publish)} }
         subscribe: { allow: ${JSON.stringify(access.subscribe)} }
       }`;
-    return `    {
+  return `    {
       user: "${user}", password: ${password}${permissions}
     }`;
-  });
-  return `[
-${users.join("\n")}
-  ]`;
 }
 
 function signal(process: Deno.ChildProcess, name: Deno.Signal): void {

@@ -206,6 +206,37 @@ describe("rack compose", () => {
     assert.equal(packed.code, 0, packed.error);
   });
 
+  it("gives Kubernetes more users than a ConfigMap has room for in several, which nats-server takes", async () => {
+    const names = Array.from({ length: 300 }, (_, i) => `h${i}: {}`).join(", ");
+    await Deno.writeTextFile(`${folder}/many.yaml`, `name: many\nhosts: { ${names} }\n`);
+    const many = ["many.yaml", "--up", "--format", "kubernetes", "--out", "out"];
+    const { code, error } = await compose(...many);
+    assert.equal(code, 0, error);
+    const files = [...Deno.readDirSync(`${folder}/out`)].map(({ name }) => name)
+      .filter((name) => /^users.*conf$/.test(name)).sort();
+    assert.deepEqual(files, ["users-1.conf", "users-2.conf", "users.conf"]);
+    let users = 0;
+    for (const file of files) {
+      const content = await text(`out/${file}`);
+      assert.ok(content.length <= 1 << 20, file);
+      users += content.match(/user: "/g)?.length ?? 0;
+      for (const place of ["kustomization.yaml", "nats.yaml", "nats-values.yaml"]) {
+        const map = file.replace(/^users(.*)\.conf$/, "nats-users$1");
+        assert.ok((await text(`out/${place}`)).includes(`"${map}"`), `${place}: ${map}`);
+      }
+    }
+    // Devices, the timekeeper, supervisor, viewer and report.
+    const { partitions } = await runFile();
+    assert.equal(users, partitions.length + 4);
+    const secrets = (await text("out/secrets.env")).trim().split("\n")
+      .map((line) => line.split(/=(.*)/s).slice(0, 2) as [string, string]);
+    const checked = await new Deno.Command((await findNatsServer())!, {
+      args: ["-t", "-c", `${folder}/out/nats.conf`],
+      env: { ...Object.fromEntries(secrets), POD_NAME: "nats-0" },
+    }).output();
+    assert.equal(checked.code, 0, new TextDecoder().decode(checked.stderr));
+  });
+
   it("makes a rack that stays up, without the file that a put lacks", async () => {
     const stay = ["--up", "--console-port", "4999"];
     const result = await compose(PAIR, ...ONE_RUN, ...stay, "--out", "out");

@@ -14,6 +14,7 @@ import {
   NATIVE_FILES,
   natsConfig,
   natsUsers,
+  natsUsersFiles,
   OWN_SERVICES,
   passwordVariable,
   SECCOMP_FILE,
@@ -344,16 +345,16 @@ async function writeFolder(options: FolderOptions): Promise<void> {
   }
 }
 
-/** They are in one file, which the engine brings to the server. */
+/** A stack has them in one file; Kubernetes in several, of which each has room for one user at least. */
 function refuseManyUsers(rack: AccessRack, format: Format): void {
   const most = FILE_BYTES_MAX[format];
-  if (most === Infinity) return;
-  // A stack's has the passwords themselves, that of Kubernetes their variables.
-  const passwords = format === "stack" ? newPasswords(rack) : undefined;
-  const { length } = new TextEncoder().encode(natsUsers(rack, passwords));
-  if (length <= most) return;
+  if (format === "compose") return;
+  if (format === "kubernetes" && natsUsersFiles(rack, most) !== undefined) return;
+  const { length } = new TextEncoder().encode(natsUsers(rack, newPasswords(rack)));
+  if (format === "stack" && length <= most) return;
+  const what = format === "stack" ? `${length} B of users` : "a user with more rights";
   throw refusal("--format", {
-    found: `${format}, which takes ${most} B, for ${length} B of users of nats-server`,
+    found: `${format}, which takes ${most} B, for ${what} of nats-server`,
     expected: "fewer containers (--pack machine, fewer hosts), or a nats-server of your own: " +
       "rack nats-config, rack up --nats --elsewhere, rack node",
   });

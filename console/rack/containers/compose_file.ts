@@ -11,7 +11,7 @@ import {
   type RunFile,
 } from "../../../fabric/rack/assembly/run_file.ts";
 import { nativeIn } from "../../../fabric/rack/plan/plan.ts";
-import { authorization } from "../nats_server.ts";
+import { authorization, authorizationFiles } from "../nats_server.ts";
 import { SMALL_HEAP } from "../device_rights.ts";
 import { v8Flags } from "../../base/v8_flags.ts";
 import { yamlText } from "./yaml_text.ts";
@@ -379,7 +379,26 @@ ${natsUsers(runFile)}`;
  * @param passwords absent: the server's environment has them.
  */
 export function natsUsers(rack: AccessRack, passwords?: ReadonlyMap<string, string>): string {
-  const fromEnvironment = () =>
-    new Map(busUsers(rack).map((user, i) => [user, `$${passwordVariable(i)}`]));
-  return authorization(passwords ?? fromEnvironment(), accessOfContainers(rack));
+  return authorization(passwords ?? fromEnvironment(rack), accessOfContainers(rack));
+}
+
+/** {@link natsUsers} as files of at most so many bytes, of which {@link USERS_FILE} includes the others. */
+export function natsUsersFiles(
+  rack: AccessRack,
+  bytesMax: number,
+): ReadonlyMap<string, string> | undefined {
+  const whole = natsUsers(rack);
+  if (new TextEncoder().encode(whole).length <= bytesMax) return new Map([[USERS_FILE, whole]]);
+  const name = (part: number) => part === 0 ? USERS_FILE : `users-${part}.conf`;
+  const texts = authorizationFiles(fromEnvironment(rack), accessOfContainers(rack), {
+    name,
+    bytesMax,
+  });
+  return texts && new Map(texts.map((text, part) => [name(part), text]));
+}
+
+export const USERS_FILE = "users.conf";
+
+function fromEnvironment(rack: AccessRack): Map<string, string> {
+  return new Map(busUsers(rack).map((user, i) => [user, `$${passwordVariable(i)}`]));
 }

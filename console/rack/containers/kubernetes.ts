@@ -22,6 +22,7 @@ import type {
 } from "kubernetes-types/core/v1";
 import type { NetworkPolicy, NetworkPolicyPort } from "kubernetes-types/networking/v1";
 import type { PodDisruptionBudget } from "kubernetes-types/policy/v1";
+import { assert } from "../../../fabric/base/assert.ts";
 import { USERS } from "../../../fabric/bus/access.ts";
 import { hostsOf } from "../../../fabric/bus/nats_bus.ts";
 import {
@@ -38,12 +39,13 @@ import {
   IN_CONTAINER,
   NATS_LIMITS,
   NATS_PORT,
-  natsUsers,
+  natsUsersFiles,
   parentCommand,
   passwordVariable,
   placeOfUser,
   READY_VARIABLE,
   RUN_NAME,
+  USERS_FILE,
   VIEWER_PASSWORD,
 } from "./compose_file.ts";
 import { type EngineOptions, needsOf, type Place, placesOf } from "./placement.ts";
@@ -85,9 +87,17 @@ const NODE = "kubernetes.io/hostname";
 
 type Labels = Readonly<Record<string, string>>;
 
-/** Texts of the folder by path, but for the files of {@link EngineOptions.files} and the secrets. */
-export function kubernetesFolder(options: EngineOptions): Map<string, string> {
-  const { runFile } = options;
+/** With the files of NATS' users, each in a ConfigMap of its own, {@link USERS_FILE} first. */
+type Options = EngineOptions & { readonly userFiles: readonly string[] };
+
+/**
+ * Texts of the folder by path, but for the files of {@link EngineOptions.files} and the secrets.
+ * Each user of NATS has room in a ConfigMap.
+ */
+export function kubernetesFolder(given: EngineOptions): Map<string, string> {
+  const { runFile } = given, users = natsUsersFiles(runFile, CONFIG_MAP_BYTES_MAX);
+  assert(users !== undefined, "no user of nats-server is larger than a ConfigMap");
+  const options: Options = { ...given, userFiles: [...users.keys()] };
   const parts: ReadonlyArray<readonly [file: string, manifests: readonly Manifest[], why: string]> =
     [
       ["namespace.yaml", [namespace(options)], "All of the rack is in it, and goes away with it."],
@@ -107,7 +117,7 @@ export function kubernetesFolder(options: EngineOptions): Map<string, string> {
     ],
     ...parts.map(([file, manifests, why]) => [file, yamlText(manifests, ` ${why}`)] as const),
     ["nats.conf", serverConfig(runFile)],
-    ["users.conf", natsUsers(runFile)],
+    ...users,
     [VALUES_FILE, yamlText([chartValues(options)], VALUES_COMMENT)],
   ]);
 }
@@ -160,7 +170,7 @@ function guide(options: EngineOptions): string {
  Deleted, evicted or drained, a device's pod is a power failure of the device.`;
 }
 
-function kustomization({ runFile, files }: EngineOptions, resources: readonly string[]) {
+function kustomization({ runFile, files, userFiles }: Options, resources: readonly string[]) {
   return {
     apiVersion: "kustomize.config.k8s.io/v1beta1",
     kind: "Kustomization",
@@ -170,11 +180,19 @@ function kustomization({ runFile, files }: EngineOptions, resources: readonly st
     generatorOptions: { disableNameSuffixHash: true, labels: commonLabels(runFile) },
     configMapGenerator: [
       { name: SERVER_MAP, files: ["nats.conf"] },
-      { name: USERS_MAP, files: ["users.conf"] },
+      ...userFiles.map((file, i) => ({ name: userMap(i), files: [file] })),
       ...Object.values(files).map((file, i) => ({ name: fileMap(i), files: [`file=${file}`] })),
     ],
     secretGenerator: [{ name: SECRET, envs: [SECRETS_FILE] }],
   };
+}
+
+function userMap(place: number): string {
+  return place === 0 ? USERS_MAP : `${USERS_MAP}-${place}`;
+}
+
+function userSources({ userFiles }: Options) {
+  return userFiles.map((_, i) => ({ configMap: { name: userMap(i) } }));
 }
 
 function fileMap(place: number): string {
@@ -527,7 +545,7 @@ function consoleParts(options: EngineOptions): Manifest[] {
 
 // ── the bus ──────────────────────────────────────────────────────────────────────────────────────
 
-function natsServers(options: EngineOptions): Manifest[] {
+function natsServers(options: Options): Manifest[] {
   const { runFile, image, natsImage } = options;
   const labels = { ...labelsOf(runFile, "nats"), ...NATS_LABELS };
   const ports = { nats: NATS_PORT, cluster: ROUTE_PORT, monitor: MONITOR_PORT };
@@ -552,7 +570,7 @@ function natsServers(options: EngineOptions): Manifest[] {
     volumes: [{
       name: "config",
       projected: {
-        sources: [{ configMap: { name: SERVER_MAP } }, { configMap: { name: USERS_MAP } }],
+        sources: [{ configMap: { name: SERVER_MAP } }, ...userSources(options)],
       },
     }],
   });
@@ -606,7 +624,7 @@ cluster {
   authorization { user: "${ROUTE_USER}", password: $${ROUTE_PASSWORD}, timeout: 60 }
   routes: [${Array.from({ length: SERVERS }, (_, i) => `$${routeVariable(i)}`).join(", ")}]
 }
-include "users.conf"
+include "${USERS_FILE}"
 `;
 }
 
@@ -625,7 +643,8 @@ const CHART_LIMITS = Object.fromEntries(
   }),
 );
 
-function chartValues({ runFile, natsImage, image }: EngineOptions) {
+function chartValues(options: Options) {
+  const { runFile, natsImage, image } = options;
   const { memoryMiB, milliCores } = needsOf("nats", runFile.partitions.length);
   const restricted = { securityContext: UNPRIVILEGED };
   const [repository, tag] = splitImage(natsImage);
@@ -633,7 +652,7 @@ function chartValues({ runFile, natsImage, image }: EngineOptions) {
     fullnameOverride: NATS,
     config: {
       cluster: { enabled: true, replicas: SERVERS, noAdvertise: true },
-      merge: { $include: "../rackmesh/users.conf", ...CHART_LIMITS },
+      merge: { $include: `../rackmesh/${USERS_FILE}`, ...CHART_LIMITS },
     },
     container: {
       // The project's own image has no entry point for the chart.
@@ -658,7 +677,7 @@ function chartValues({ runFile, natsImage, image }: EngineOptions) {
       patch: [{
         op: "add",
         path: "/spec/volumes/-",
-        value: { name: "users", configMap: { name: USERS_MAP } },
+        value: { name: "users", projected: { sources: userSources(options) } },
       }],
     },
     natsBox: { enabled: false },
