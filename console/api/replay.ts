@@ -154,9 +154,11 @@ const programState = z.object({
   since: time,
   at: maybe(text.describe("the line in the program's file")),
   order: maybe(number.describe("that started it")),
-  progress: maybe(z.object({ done: number, of: number }).describe(
-    "as it last told: operations that are done, of how many; of 1: a share",
-  )),
+  progress: maybe(
+    z.object({ done: number, of: number }).describe(
+      "as it last told: operations that are done, of how many; of 1: a share",
+    ),
+  ),
 }).meta({ id: "ProgramState" });
 export type ProgramState = Plain<typeof programState>;
 

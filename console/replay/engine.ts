@@ -11,7 +11,7 @@ import { nodeFactory } from "../../nodes/factory.ts";
 import { RackError } from "../base/rack_error.ts";
 import { victimOf } from "../explore/post_crash_run.ts";
 import type { CableHistory, CaptureOrder } from "../api/cables.ts";
-import { type Captured, captureCable, SeenInOrder } from "./cable_capture.ts";
+import { captureCable, type Captured, SeenInOrder } from "./cable_capture.ts";
 import { cableHistory } from "./cable_history.ts";
 import { configurationOf } from "./configuration.ts";
 import { eventsAround, StepFinder, textOfValue, type Ticks } from "./event_rows.ts";
@@ -547,8 +547,7 @@ export class ReplayEngine {
     return captureCable(plan, {
       ...{ simulator, seen, label: variant },
       only: { cable, from, to, ...(last !== undefined && { last }) },
-      onTurn: () =>
-        this.#onProgress({ atPs: simulator.now, endPs: to, events: simulator.events }),
+      onTurn: () => this.#onProgress({ atPs: simulator.now, endPs: to, events: simulator.events }),
     });
   }
 
