@@ -122,11 +122,14 @@ function drawAction(rng: Rng, at: Time, target: Target): ChaosAction {
 
 const INFRASTRUCTURE = [TIMEKEEPER, BROKER] as const;
 
+/** A slow cable breaks nothing that a late frame does not. */
+const DRAWN = IMPAIRMENTS.filter((action) => action !== "rate");
+
 function drawFault(rng: Rng, { plan, from, length }: Target): LinkFaultRequest {
   const cables = plan.cables.flatMap(({ kind }, cable) => kind === "network" ? [cable] : []);
   const cable = pick(rng, cables);
   const direction = pick(rng, ["a", "b", "both", "both"] as const);
-  const action = pick(rng, [...IMPAIRMENTS, "cut", "cut"] as const);
+  const action = pick(rng, [...DRAWN, "cut", "cut"] as const);
   const forPs = Math.max(1, Math.round((length - from) * SHARE_OF_RUN * rng.unit()));
   const share = pick(rng, [0.01, 0.05, 0.2, 1]);
   const where = { action, cable, direction } as const;

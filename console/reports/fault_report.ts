@@ -2,6 +2,7 @@ import { targetName } from "../../fabric/rack/plan/cable_names.ts";
 import { framesText, type LinkFaultPlan } from "../../fabric/rack/plan/link_plan.ts";
 import type { RackPlan } from "../../fabric/rack/plan/plan.ts";
 import type { FinalReply } from "../../fabric/rack/assembly/run_file.ts";
+import { formatRate } from "../../fabric/rack/plan/units.ts";
 import { formatTime, type Time } from "../../fabric/base/time.ts";
 import { foldedTable } from "./fold_variants.ts";
 
@@ -53,12 +54,13 @@ export function faultRows(
 
 /** `1% of RC ACKNOWLEDGE, from 10 us, until 2 ms`. */
 function termsOf(fault: LinkFaultPlan, all: readonly LinkFaultPlan[] = []): string {
-  const { count, delayPs, jitterPs, overtakenBy, holdPs, sealed, at } = fault;
+  const { count, delayPs, bitsPerSecond, jitterPs, overtakenBy, holdPs, sealed, at } = fault;
   const until = endOf(fault, all);
   const how = [
     ...(sealed === true ? ["past icrc"] : []),
     ...(count === undefined ? [] : [`at most ${count}`]),
     ...(delayPs === undefined ? [] : [`by ${formatTime(delayPs)}`]),
+    ...(bitsPerSecond === undefined ? [] : [`at ${formatRate(bitsPerSecond)}`]),
     ...(jitterPs === undefined ? [] : [`and up to ${formatTime(jitterPs)}`]),
     ...(overtakenBy === undefined ? [] : [`behind ${overtakenBy}`]),
     ...(holdPs === undefined ? [] : [`for ${formatTime(holdPs)}`]),
@@ -83,6 +85,7 @@ const DID: Readonly<Record<LinkFaultPlan["action"], string>> = {
   duplicate: "duplicated",
   reorder: "held back",
   delay: "delayed",
+  rate: "slowed down",
   cut: "lost",
   heal: "",
 };

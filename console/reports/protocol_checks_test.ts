@@ -114,6 +114,7 @@ describe("the rack at the end of a run, as a user's check sees it", () => {
     assert.deepEqual(verdicts, [{
       program: "./mine.ts",
       by: "check",
+      at: { node: "b", time: 400 },
       findings: [],
       unknown: [],
       sawCut: true,
@@ -158,7 +159,14 @@ describe("the rack at the end of a run, as a user's check sees it", () => {
       return judgeProtocols(endOf(record, { "./mine.ts": () => ({ ...OWN, recover }) }));
     };
     assert.deepEqual(judged(9, [KILL]), [
-      { program: "./mine.ts", by: "operations", findings: [], unknown: [], sawCut: true },
+      {
+        program: "./mine.ts",
+        by: "operations",
+        at: { node: "b", time: 400 },
+        findings: [],
+        unknown: [],
+        sawCut: true,
+      },
     ]);
     assert.match(
       judged(8, [KILL])[0]!.findings[0]!,

@@ -1,5 +1,6 @@
 import { resolve } from "node:path";
 import { CORE_SCHEMA, dump } from "js-yaml";
+import { formatRate } from "../../fabric/rack/plan/units.ts";
 import { formatExact, NEVER, parseTime, type Time } from "../../fabric/base/time.ts";
 import { targetName } from "../../fabric/rack/plan/cable_names.ts";
 import type { LinkFaultPlan } from "../../fabric/rack/plan/link_plan.ts";
@@ -389,7 +390,7 @@ function linkItem(plan: RackPlan, fault: LinkFaultPlan): Mapping {
     link: target,
     ...(action === "delay"
       ? { delay: formatExact(delayPs ?? 0), ...(share !== undefined && { share }) }
-      : { [action]: share ?? "all" }),
+      : { [action]: action === "rate" ? formatRate(fault.bitsPerSecond!) : share ?? "all" }),
     from: formatExact(at),
     ...(until !== undefined && { until: formatExact(until) }),
     ...(nth !== undefined && { nth }),

@@ -151,8 +151,7 @@ export function observedOutputs(outputs: Outputs, observer: Observer, at: Viewpo
       const { link, up, cutBy, faults } = at.ports(port);
       // No message leaves over a cable without another end; over a cut cable it does.
       if ((up || cutBy !== undefined) && (scope === "all" || message.kind === "frame")) {
-        const startPs = link.freeAt - transferTime(wireBytes(message), link.bitsPerSecond);
-        const span = { startPs, endPs: link.freeAt };
+        const span = { startPs: link.startPs, endPs: link.freeAt };
         const sent = messageSeen("sent", { ...now(), port, message }, span);
         const effect = up ? effectOn(message, faults) : CUT_OFF;
         observer.see(effect === undefined ? sent : { ...sent, effect });

@@ -2,6 +2,7 @@
 import type { Frame } from "../node.ts";
 import { framesText, type LinkFaultPlan } from "../rack/plan/link_plan.ts";
 import { formatTime, type Time } from "../base/time.ts";
+import { formatRate } from "../rack/plan/units.ts";
 import type { Fate } from "./fault.ts";
 
 export interface CableEffect {
@@ -55,6 +56,8 @@ function saysOf(
       return `doubled by the cable (${cause})`;
     case "reorder":
       return `held back by the cable ${holdText(fate)} (${cause})`;
+    case "rate":
+      return `sent by the cable at ${formatRate(fate.bitsPerSecond)} (${cause})`;
     case "delay":
       return `delayed by ${formatTime(fate.delayPs)} by the cable (${cause})`;
     case "cut":

@@ -62,6 +62,8 @@ export interface Fate {
   frame: Frame;
   doubled: boolean;
   delayPs: Time;
+  /** It is sent at this rate; Infinity: at the cable's. */
+  bitsPerSecond: number;
   /** Held back until this many frames have overtaken it; 0: not held. */
   overtakenBy: number;
   /** With `overtakenBy`, the maximum wait; alone, the time that it is held; 0: not held. */
@@ -84,6 +86,7 @@ export function createDirectionFaults(options: DirectionOptions): DirectionFault
       frame: NO_FRAME,
       doubled: false,
       delayPs: 0,
+      bitsPerSecond: Infinity,
       overtakenBy: 0,
       holdPs: 0,
       struck: [],
@@ -133,6 +136,7 @@ export function decideFate(faults: DirectionFaults, now: Time, frame: Frame): Fa
   fate.frame = frame;
   fate.doubled = false;
   fate.delayPs = 0;
+  fate.bitsPerSecond = Infinity;
   fate.overtakenBy = 0;
   fate.holdPs = 0;
   if (fate.struck.length > 0) fate.struck = [];
@@ -175,6 +179,9 @@ function strike({ plan, rng }: ActiveFault, fate: Fate): void {
     case "reorder":
       fate.overtakenBy = plan.overtakenBy ?? (plan.holdPs === undefined ? OVERTAKEN_BY : 0);
       fate.holdPs = plan.holdPs ?? HOLD_PS;
+      return;
+    case "rate":
+      fate.bitsPerSecond = Math.min(fate.bitsPerSecond, plan.bitsPerSecond ?? Infinity);
       return;
     case "delay":
       fate.delayPs += plan.delayPs ?? 0;

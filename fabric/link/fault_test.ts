@@ -169,6 +169,7 @@ describe("decideFate", () => {
       frame: ACK,
       doubled: true,
       delayPs: 9,
+      bitsPerSecond: Infinity,
       overtakenBy: 0,
       holdPs: 0,
       struck: faults.active.slice(0, 2).map(({ plan }) => plan),

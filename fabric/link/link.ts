@@ -25,6 +25,8 @@ export interface LinkOptions {
 export interface Link extends LinkOptions {
   /** NEVER where the receiver waits for the tail. */
   readonly headPs: Time;
+  /** When the last message began to leave. */
+  startPs: Time;
   freeAt: Time;
   arrival: Time;
   /** From `arrival` to the last bit: 0 unless the receiver acts on heads. */
@@ -39,7 +41,7 @@ export function createLink(options: LinkOptions): Link {
   );
   assert(bitsPerSecond > 0, `Cannot make a link as its rate must be > 0: it is ${bitsPerSecond}`);
   const headPs = headOnly ? transferTime(HEAD_BYTES, bitsPerSecond) : NEVER;
-  const state = { headPs, freeAt: 0, arrival: 0, tailPs: 0 };
+  const state = { headPs, startPs: 0, freeAt: 0, arrival: 0, tailPs: 0 };
   return { latencyPs, bitsPerSecond, kind, headOnly, attach, ...state };
 }
 
@@ -53,12 +55,21 @@ export function wireBytes(message: Message, attach?: "coherent"): number {
 
 /**
  * At `departAt`, or when the previous message has left. @returns `link`, with the result in
- * `arrival`, `tailPs` and `freeAt` until the next call.
+ * `startPs`, `arrival`, `tailPs` and `freeAt` until the next call.
+ * @param bitsPerSecond for this message: at most the link's.
  */
-export function transmit(link: Link, departAt: Time, message: Message): Link {
+export function transmit(
+  link: Link,
+  departAt: Time,
+  message: Message,
+  bitsPerSecond = link.bitsPerSecond,
+): Link {
   const start = departAt > link.freeAt ? departAt : link.freeAt;
-  const serialisationPs = transferTime(wireBytes(message, link.attach), link.bitsPerSecond);
-  const untilArrivalPs = serialisationPs < link.headPs ? serialisationPs : link.headPs;
+  const serialisationPs = transferTime(wireBytes(message, link.attach), bitsPerSecond);
+  // A switch cannot cut through what comes slower than it leaves: it has all of it first.
+  const isWhole = serialisationPs < link.headPs || bitsPerSecond < link.bitsPerSecond;
+  const untilArrivalPs = isWhole ? serialisationPs : link.headPs;
+  link.startPs = start;
   link.freeAt = start + serialisationPs;
   link.arrival = start + untilArrivalPs + link.latencyPs;
   link.tailPs = serialisationPs - untilArrivalPs;

@@ -74,6 +74,18 @@ describe("transmit", () => {
     assert.equal(link.freeAt, 1_000 + 100_000);
   });
 
+  it("delivers a frame that is sent more slowly as a whole, also to a cut-through receiver", () => {
+    for (const headOnly of [false, true]) {
+      const link = transmit(createLink({ ...NETWORK, headOnly }), 1_000, frame(1226), 10e9);
+      assert.equal(link.startPs, 1_000);
+      assert.equal(link.freeAt, 1_000 + 1_000_000);
+      assert.deepEqual([link.arrival, link.tailPs], [link.freeAt + 25_000, 0]);
+      const next = transmit(link, 1_000, frame(1226));
+      assert.equal(next.startPs, 1_000 + 1_000_000);
+      assert.equal(next.freeAt, next.startPs + 100_000, "at the cable's own rate again");
+    }
+  });
+
   it("keeps FIFO order, its rate and its least delay, whatever is sent", () => {
     fc.assert(
       fc.property(traffic, ({ options, sends }) => {

@@ -2,7 +2,7 @@
 import {
   addLinkFault,
   createDirectionFaults,
-  decideFate,
+  type Fate,
   faultCounts,
   type HeldFrame,
 } from "../link/fault.ts";
@@ -90,17 +90,17 @@ export function recallChange(
 
 /**
  * `post` sends the frames that arrive, including released ones.
- * @param sent.number of the frame, for the case that it is held.
+ * @param sent.number of the frame, for the case that it is held. @param sent.fate of it, which was
+ * transmitted at the rate in it.
  * @returns the deadline of a held frame's release; else undefined.
  */
 export function sendThrough(
   port: Port,
-  sent: { readonly now: Time; readonly frame: Frame; readonly number: number },
+  sent: { readonly now: Time; readonly fate: Fate; readonly number: number },
   post: (passing: Passing) => void,
 ): Time | undefined {
   const { leaving } = port.faults!;
-  const { now, number } = sent;
-  const fate = decideFate(leaving, now, sent.frame);
+  const { now, number, fate } = sent;
   const { lost, frame, doubled, delayPs, overtakenBy, holdPs } = fate;
   if (lost) return undefined;
   const { tailPs } = port.link;

@@ -150,6 +150,14 @@ for (const mode of ["store-and-forward", "cut-through"] as const) {
       assert.ok(heard.some(({ startPs }, i) => i > 0 && startPs > heard[i - 1]!.endPs), "a gap");
     });
 
+    it("is a frame at a lower rate, as a whole, and the next behind it at the cable's own", () => {
+      const rate: Fault = { action: "rate", nth: 1, bitsPerSecond: BITS_PER_SECOND / 10 };
+      const heard = arrivals(pairPlan([rate], mode), train(2));
+      assert.deepEqual(order(heard), [0, 1]);
+      assert.equal(heard[0]!.endPs, onTime!.startPs + 10 * FRAME_PS);
+      assert.equal(heard[1]!.startPs, heard[0]!.endPs);
+    });
+
     it("is both of a frame that is doubled and held back", () => {
       for (const held of [{ overtakenBy: 1 }, { holdPs: FRAME_PS }]) {
         const reorder: Fault = { action: "reorder", nth: 1, ...held };

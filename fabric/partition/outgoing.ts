@@ -1,6 +1,6 @@
 import { fail } from "../base/assert.ts";
 import { releaseHeld, sendThrough } from "./faulty_cable.ts";
-import { countCutOff } from "../link/fault.ts";
+import { countCutOff, decideFate, type Fate } from "../link/fault.ts";
 import { type Link, transmit } from "../link/link.ts";
 import type { Frame, Input, Message } from "../node.ts";
 import { type LocalNode, noticeOf, type Port } from "./local_node.ts";
@@ -49,13 +49,16 @@ export class Outgoing {
       fail(`${localNode.name} sends at ${departAt} ps, earlier than its processing delay allows`);
     }
     const { link } = port;
-    transmit(link, departAt + (port.stallOfNext?.() ?? 0), message);
+    const leaving = message.kind === "frame" && port.up ? port.faults?.leaving : undefined;
+    const fate = leaving && decideFate(leaving, this.now, message as Frame);
+    const rate = fate && Math.min(fate.bitsPerSecond, link.bitsPerSecond);
+    transmit(link, departAt + (port.stallOfNext?.() ?? 0), message, rate);
     if (!port.up) {
       if (port.cutBy !== undefined) countCutOff(port.faults!.leaving, port.cutBy);
-    } else if (port.faults === undefined || message.kind !== "frame") {
+    } else if (fate === undefined) {
       this.#post(localNode, port, message, link);
     } else {
-      this.#sendThrough(localNode, port, message);
+      this.#sendThrough(localNode, port, fate);
     }
     return link.freeAt;
   }
@@ -81,11 +84,11 @@ export class Outgoing {
     }
   }
 
-  #sendThrough(localNode: LocalNode, port: Port, frame: Frame): void {
+  #sendThrough(localNode: LocalNode, port: Port, fate: Fate): void {
     const { index, life } = localNode;
     const { now } = this;
     const number = localNode.releases;
-    const releaseAt = sendThrough(port, { now, frame, number }, (passing) => {
+    const releaseAt = sendThrough(port, { now, fate, number }, (passing) => {
       this.#post(localNode, port, passing.message, passing);
     });
     if (releaseAt === undefined) return;

@@ -1,4 +1,5 @@
 import { parseTime, type Time } from "../../../fabric/base/time.ts";
+import { IMPAIRMENTS } from "../../../fabric/rack/plan/link_plan.ts";
 import { parseGoal } from "../../../fabric/trace/predicate.ts";
 import { api, type LinkOrderInput } from "../data/api.ts";
 import { topology, variant } from "../data/rack.ts";
@@ -45,7 +46,7 @@ function option(words: readonly string[], name: string): Time | undefined {
   return at < 0 ? undefined : timeOf(word(words, at + 1, `a time after ${name}`));
 }
 
-const ACTIONS = ["cut", "heal", "loss", "corrupt", "duplicate", "reorder", "delay"] as const;
+const ACTIONS = ["cut", "heal", ...IMPAIRMENTS] as const;
 
 function orderLink(words: readonly string[]): void {
   const action = ACTIONS.find((each) => each === words[0]);

@@ -28,6 +28,7 @@ const TITLES: Readonly<Record<Impairment, string>> = {
   duplicate: "Duplicate frames",
   reorder: "Reorder frames",
   delay: "Delay frames",
+  rate: "Slow it down",
 };
 
 const TERMS = Object.keys(FAULT_TERMS) as FaultTerm[];

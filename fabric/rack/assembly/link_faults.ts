@@ -1,6 +1,6 @@
 import { parseTarget } from "../plan/cable_names.ts";
 import type { LinkFaultSection } from "../scenario/fault_schema.ts";
-import { IMPAIRMENTS, type LinkFaultPlan } from "../plan/link_plan.ts";
+import { IMPAIRMENT_ROWS, IMPAIRMENTS, type LinkFaultPlan } from "../plan/link_plan.ts";
 import type { Time } from "../../base/time.ts";
 import type { CablePlan } from "../plan/plan.ts";
 import { listOf } from "../plan/problem.ts";
@@ -26,10 +26,11 @@ export function readLinkFault(section: LinkFaultSection): LinkFaultScenario | Fa
   }
   for (const [key, owner] of OWNERS) {
     if (section[key] === undefined || owner === action) continue;
-    const expected = key === "share" ? `the share as ${action}: 1%` : `it with ${owner} only`;
+    const isShared = key === "share" && IMPAIRMENT_ROWS[action].amount === "share";
+    const expected = isShared ? `the share as ${action}: 1%` : `it with ${owner} only`;
     return { key, found: `${key} with ${action}`, expected };
   }
-  const share = action === "delay" ? section.share ?? 1 : section[action]!;
+  const share = action === "delay" || action === "rate" ? section.share ?? 1 : section[action]!;
   const terms = { from, until, nth, count, share };
   const refusal = refuseTerms(terms);
   if (refusal !== undefined) return refusal;
@@ -45,6 +46,7 @@ export function readLinkFault(section: LinkFaultSection): LinkFaultScenario | Fa
     ...termsOf(terms),
     ...(only !== undefined && { only }),
     ...(section.delay !== undefined && { delayPs: section.delay }),
+    ...(section.rate !== undefined && { bitsPerSecond: section.rate }),
     ...(jitter !== undefined && { jitterPs: jitter }),
     ...(by !== undefined && { overtakenBy: by }),
     ...(section.hold !== undefined && { holdPs: section.hold }),

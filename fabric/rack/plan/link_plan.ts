@@ -15,7 +15,7 @@ import type { Time } from "../../base/time.ts";
 
 interface ImpairmentRow {
   /** The kind of its value, with an example of one. */
-  readonly amount: "share" | "time";
+  readonly amount: "share" | "time" | "rate";
   readonly like: string;
   /** For people: what it does. */
   readonly what: string;
@@ -36,6 +36,7 @@ export const IMPAIRMENT_ROWS = {
     what: "of the frames, this share is held back until later ones have overtaken it",
   },
   delay: { amount: "time", like: "5us", what: "frames take so much longer" },
+  rate: { amount: "rate", like: "10Gbps", what: "frames are sent no faster" },
 } as const satisfies Readonly<Record<string, ImpairmentRow>>;
 export type Impairment = keyof typeof IMPAIRMENT_ROWS;
 export const IMPAIRMENTS = Object.keys(IMPAIRMENT_ROWS) as readonly Impairment[];
@@ -94,6 +95,8 @@ export interface LinkFaultPlan {
   /** `delay`: the added delay; `jitterPs` is the maximum of a random addition. */
   readonly delayPs?: Time;
   readonly jitterPs?: Time;
+  /** `rate`. */
+  readonly bitsPerSecond?: number;
   /** `reorder`: how many later frames overtake it; `holdPs` limits its wait. */
   readonly overtakenBy?: number;
   readonly holdPs?: Time;
@@ -222,6 +225,7 @@ const TERMS = {
   only: { optional: isOpcodes },
   delayPs: { optional: count },
   jitterPs: { optional: count },
+  bitsPerSecond: { optional: isAtLeastOne },
   overtakenBy: { optional: isAtLeastOne },
   holdPs: { optional: isAtLeastOne },
 } as const;

@@ -37,6 +37,14 @@ export function parseRate(value: unknown): number | undefined {
   return parseQuantity(value, RATE_UNITS);
 }
 
+/** `10Gbps`: the largest unit that divides the rate; {@link parseRate} reads it. */
+export function formatRate(bitsPerSecond: number): string {
+  const [unit, size] = Object.entries(RATE_UNITS).findLast(([, size]) =>
+    bitsPerSecond % size === 0
+  )!;
+  return `${bitsPerSecond / size}${unit}`;
+}
+
 /** `300ns`; a number without a unit only if it is 0. In ps, or undefined. */
 export function parseDuration(value: unknown): Time | undefined {
   if (value === 0 || value === "0") return 0;

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
 import { describe, it } from "@std/testing/bdd";
-import { formatSize, parseDuration, parseRate, parseSize } from "./units.ts";
+import { formatRate, formatSize, parseDuration, parseRate, parseSize } from "./units.ts";
 import { seeded } from "../../base/property_testing.ts";
 
 describe("parseSize", () => {
@@ -43,6 +43,14 @@ describe("parseRate", () => {
     assert.equal(parseRate("2.5 Gbps"), 2.5e9);
     assert.equal(parseRate("100"), undefined);
     assert.equal(parseRate("100GB"), undefined);
+  });
+});
+
+describe("formatRate", () => {
+  it("writes what parseRate reads", () => {
+    for (const text of ["1bps", "1500bps", "10Gbps", "2500Mbps", "1Tbps"]) {
+      assert.equal(formatRate(parseRate(text)!), text);
+    }
   });
 });
 

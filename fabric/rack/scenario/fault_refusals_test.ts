@@ -80,6 +80,16 @@ const WRONG: readonly Refusal[] = [
     "3: faults[0]: found loss of all frames for good, expected a share below all, or from, until, count or nth",
   ],
   [
+    "a rate with a share",
+    withLines("faults: [{ link: a, rate: 10Gbps, share: 1%, until: 1ms }]"),
+    "3: faults[0].share: found share with rate, expected it with delay only",
+  ],
+  [
+    "a rate of nothing",
+    withLines("faults: [{ link: a, rate: 0bps, until: 1ms }]"),
+    '3: faults[0].rate: found "0bps", expected a rate > 0 with its unit, like 100Gbps',
+  ],
+  [
     "a delay without time or share",
     withLines("faults: [{ link: a, delay: 1us }]"),
     "3: faults[0]: found delay of all frames for good, expected a share below all, or from, until, count or nth",
@@ -87,12 +97,12 @@ const WRONG: readonly Refusal[] = [
   [
     "a cable without a fault",
     withLines("faults: [{ link: a, from: 1us }]"),
-    "3: faults[0]: found a cable and no fault, expected one of loss, corrupt, duplicate, reorder or delay",
+    "3: faults[0]: found a cable and no fault, expected one of loss, corrupt, duplicate, reorder, delay or rate",
   ],
   [
     "two faults in one",
     withLines("faults: [{ link: a, loss: 1%, delay: 1us }]"),
-    "3: faults[0]: found loss and delay, expected one of loss, corrupt, duplicate, reorder or delay",
+    "3: faults[0]: found loss and delay, expected one of loss, corrupt, duplicate, reorder, delay or rate",
   ],
   [
     "a fault without a cable",
