@@ -22,6 +22,7 @@ import { verdictOfAll } from "./interleavings/verdict.ts";
 import type { ExploreJob, ExploreRequest } from "../rack/own/explore_main.ts";
 import { dealSteps, disturbingBy, openWorkers, type StepWorker, turningBy } from "./steps/deal.ts";
 import type { Opening } from "./steps/exploration.ts";
+import { type ExploreMemory, nameOfRack, remembering } from "./steps/memory.ts";
 import type { StepFound } from "./steps/judge_steps.ts";
 import { type Explored, progressText } from "./report.ts";
 import type {
@@ -39,6 +40,8 @@ export interface ExploreScenarioOptions {
   /** `stopped` is called between variants, too. */
   readonly explore: ExploreOptions;
   readonly jobs?: number;
+  /** Has what an exploration that was ended has found of it; not of native programs. */
+  readonly memory?: ExploreMemory;
   /** `share` in [0, 1]. */
   readonly onProgress?: (title: string, share: number) => void;
 }
@@ -100,7 +103,7 @@ async function exploreIn(
     choices.native.onNotice?.(recoveriesText(prepared[0]!));
   }
   const explored: Explored[] = [];
-  await using explorer = new Explorer(options.jobs ?? 1);
+  await using explorer = new Explorer(options.jobs ?? 1, options.memory);
   for (const [i, one] of prepared.entries()) {
     if (options.explore.stopped?.()) break;
     const tell = (progress: ExploreProgress) => {
@@ -164,10 +167,12 @@ type Rack =
  */
 export class Explorer {
   readonly #jobs: number;
+  readonly #memory: ExploreMemory | undefined;
   readonly #shared = new WorkerPool({ ...WORKER, programs: NO_PROGRAMS });
 
-  constructor(jobs: number) {
+  constructor(jobs: number, memory?: ExploreMemory) {
     this.#jobs = jobs;
+    this.#memory = memory;
   }
 
   /** @throws Refusal where a file cannot be read. */
@@ -178,7 +183,8 @@ export class Explorer {
   ): Promise<Verdict> {
     const inputs = await readInputs(paths);
     const names = Object.keys(programs);
-    if (names.length === 0 && this.#jobs === 1) {
+    const memory = this.#memory;
+    if (names.length === 0 && this.#jobs === 1 && memory === undefined) {
       return await explore({ plan, inputs, orders, own: {} }, options, onProgress);
     }
     const began = performance.now();
@@ -188,7 +194,11 @@ export class Explorer {
     const own = names.length === 0 ? undefined : new WorkerPool({ ...WORKER, programs: names });
     const pool = own ?? this.#shared;
     try {
-      const workers = Array.from({ length: this.#jobs }, (_, lane) => stepWorker(pool, lane, job));
+      const asked = Array.from({ length: this.#jobs }, (_, lane) => stepWorker(pool, lane, job));
+      const rack = memory && await nameOfRack({ ...job, programs: await textsOf(programs) });
+      const workers = memory === undefined
+        ? asked
+        : asked.map((worker) => remembering(worker, { memory, rack: rack! }));
       const watched = { workers: () => pool.workers, stopped, programs: who };
       const opened = await stoppable(openWorkers(workers), watched);
       const turning = turningBy(workers, opened), disturbing = disturbingBy(workers, opened);
@@ -220,6 +230,12 @@ function stepWorker(pool: WorkerPool, lane: number, job: ExploreJob): StepWorker
       ask<readonly StepFound[]>({ judge: { sweep, from, to, spent } }),
     stop: () => pool.stop(lane),
   };
+}
+
+async function textsOf(files: Readonly<Record<string, string>>): Promise<Record<string, string>> {
+  const texts: Record<string, string> = {};
+  for (const [run, path] of Object.entries(files)) texts[run] = await Deno.readTextFile(path);
+  return texts;
 }
 
 /** Explores one rack by itself. @throws Refusal where a file cannot be read. */

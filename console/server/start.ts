@@ -8,6 +8,7 @@ import { AuditLog } from "./doors/audit.ts";
 import { FIXED_KEY_LETTERS, Keys } from "./doors/keys.ts";
 import { Watchers } from "./feed/watchers.ts";
 import { Jobs } from "./jobs/jobs.ts";
+import { KeptExplorations } from "./jobs/kept_explorations.ts";
 import { Locks } from "./locks.ts";
 import { openLinkDoor } from "./link_door.ts";
 import { listen, type ListenOptions, type Place } from "./listen.ts";
@@ -70,7 +71,8 @@ export async function startConsole(options: StartOptions): Promise<Started> {
   const auditFile = `${folder}/audit.jsonl`;
   const audit = new AuditLog(auditFile);
   const watchers = new Watchers({ wallMs }), locks = new Locks(keys);
-  const jobs = new Jobs({ wallMs, allowNative, audit, locks });
+  const explorations = new KeptExplorations(`${folder}/explorations`);
+  const jobs = new Jobs({ wallMs, allowNative, audit, locks, explorations });
   const replays = new Replays({ wallMs }), projects = new Projects(`${folder}/projects`);
   projects.removeHalves();
   if (rack !== undefined) jobs.addOwn(rack);
@@ -92,6 +94,7 @@ export async function startConsole(options: StartOptions): Promise<Started> {
       wallMs,
       ...(onError !== undefined && { onError }),
     }));
+  jobs.goOn();
   const { port, origins } = server;
   const link = async (role: Role) => linkTo(origins[0]!, await keys.newToken(role));
   const door = await openLinkDoor({ origin: origins[0]!, link });

@@ -40,6 +40,26 @@ async function signIn(url: string): Promise<{ readonly status: number; readonly 
   return { status: response.status, key: (await response.json()).key };
 }
 
+/** The origin, and an operator's key. */
+async function opened(command: RunningCommand): Promise<[origin: string, key: string]> {
+  const { origin, url } = await started(command);
+  return [origin, (await signIn(url)).key];
+}
+
+/** @param order POSTed; absent: a GET. */
+async function ask(origin: string, key: string, path: string, order?: unknown) {
+  const response = await fetch(`${origin}/api/v1${path}`, {
+    ...(order !== undefined && { method: "POST", body: JSON.stringify(order) }),
+    headers: {
+      Authorization: `Bearer ${key}`,
+      "X-Rackmesh": "1",
+      "Content-Type": "application/json",
+    },
+  });
+  assert.equal(response.status, 200);
+  return await response.json();
+}
+
 describe("rack console", () => {
   it("brings a scenario up, signs a browser in once, and takes down what it brought up", async () => {
     const other = JSON.parse(await rig.must(["up", PAIR, ...ONE, "--json"])).run;
@@ -95,6 +115,45 @@ describe("rack console", () => {
     assert.equal(ps.run, other, "the other rack is up, and no more");
     await rig.must(["down"]);
     await rig.gone();
+  });
+
+  it("goes on with an exploration whose console was killed, from where it stood", async () => {
+    const text = `name: kept
+hosts: { a: {}, b: { scm: { size: 1MiB } } }
+programs: [{ on: a, run: put, to: b, bytes: 4KiB, size: 512, method: persist-opcode }]
+`;
+    const first = rig.start(["console", "--json"]);
+    const [one, key] = await opened(first);
+    const { id } = await ask(one, key, "/jobs", {
+      kind: "explore",
+      scenario: { text },
+      stalls: 400,
+    });
+    await eventually("some of it is judged", async () => {
+      return (await ask(one, key, `/jobs/${id}`)).job.share > 0.05;
+    });
+    Deno.kill(first.pid, "SIGKILL");
+    await first.ended;
+    const second = rig.start(["console", "--json"]);
+    const [two, other] = await opened(second);
+    const { jobs: [job] } = await ask(two, other, "/jobs");
+    assert.deepEqual([job.kind, job.state], ["explore", "running"]);
+    await eventually("it goes on", async () => {
+      const { job: { notes } } = await ask(two, other, `/jobs/${job.id}`);
+      return Number(/goes on with what (\d+) steps/.exec(notes.join())?.[1]) > 0;
+    });
+    const ended = await fetch(`${two}/api/v1/jobs/${job.id}`, {
+      method: "DELETE",
+      headers: { Authorization: `Bearer ${other}`, "X-Rackmesh": "1" },
+    });
+    await ended.body?.cancel();
+    Deno.kill(second.pid, "SIGINT");
+    await second.ended;
+    const third = rig.start(["console", "--json"]);
+    const [three, last] = await opened(third);
+    assert.deepEqual((await ask(three, last, "/jobs")).jobs, [], "it was cancelled by a user");
+    Deno.kill(third.pid, "SIGINT");
+    await third.ended;
   });
 
   it("refuses an address that others can reach without TLS or a word, and a weak key", async () => {

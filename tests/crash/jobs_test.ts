@@ -16,6 +16,7 @@ import {
   type ExploreOptions,
   type Verdict,
 } from "../../console/explore/types.ts";
+import { ExploreMemory } from "../../console/explore/steps/memory.ts";
 import { plainly } from "../../console/reports/json.ts";
 import { rackOf } from "./explored_rack.ts";
 import { readScenario } from "../../console/scenarios/scenario_source.ts";
@@ -75,6 +76,35 @@ describe("rack explore --jobs", () => {
     }
     equal((documents[0] as Verdict).verdict, "unsafe");
     for (const each of documents) same(each, documents[0]);
+  });
+
+  it("comes to the same verdict where it goes on from where another was ended", async () => {
+    const folder = await Deno.makeTempDir({ prefix: "rackmesh-memory-" });
+    const { plan } = rackOf(matrixScenario(PLACE));
+    const explored = async (options: Partial<ExploreOptions>, path?: string) => {
+      const memory = path === undefined ? undefined : new ExploreMemory(path);
+      const before = memory?.size;
+      await using explorer = new Explorer(2, memory);
+      const rack = { plan, inputs: {}, programs: {} };
+      const verdict = await explorer.explore(rack, {
+        ...EXPLORE_DEFAULTS,
+        stalls: 4,
+        ...options,
+      }, () => {});
+      const found = memory?.size;
+      memory?.close();
+      return { before, found, document: documentOf(verdict) };
+    };
+    const alone = await explored({});
+    let asked = 0;
+    const path = `${folder}/found.jsonl`;
+    const half = await explored({ stopped: () => ++asked > 40 }, path);
+    equal((half.document as Verdict).verdict, "partial");
+    const again = await explored({}, path);
+    equal(again.before, half.found);
+    equal(again.before! > 0 && again.before! < again.found!, true);
+    same(again.document, alone.document);
+    await Deno.remove(folder, { recursive: true });
   });
 
   it("ends with what is known when it is stopped", async () => {

@@ -4,6 +4,7 @@ import type { Job, JobDetail, JobOrder, JobResult } from "../../api/jobs.ts";
 import type { AuditLog } from "../doors/audit.ts";
 import type { Caller } from "../doors/keys.ts";
 import type { Locks } from "../locks.ts";
+import type { KeptExplorations } from "./kept_explorations.ts";
 import { lines } from "./lines.ts";
 import type { JobLine, JobWork } from "./protocol.ts";
 
@@ -20,6 +21,8 @@ interface Entry {
   readonly by: Caller | undefined;
   result: JobResult | null;
   readonly child: Deno.ChildProcess;
+  /** Its number among the explorations that outlive a console. */
+  readonly kept: string | undefined;
   readonly beganMs: number;
   readonly ended: Promise<void>;
 }
@@ -29,6 +32,8 @@ export class Jobs {
   readonly #allowNative: boolean;
   readonly #audit: AuditLog | undefined;
   readonly #locks: Locks | undefined;
+  readonly #explorations: KeptExplorations | undefined;
+  #isEnding = false;
   readonly #entries = new Map<string, Entry>();
   readonly #readers = new Set<(id: string | undefined) => void>();
   readonly #own = new Set<string>();
@@ -38,8 +43,10 @@ export class Jobs {
 
   /** @param options.allowNative jobs may run native programs. */
   constructor(
-    { wallMs, allowNative = false, audit, locks }: {
+    { wallMs, allowNative = false, audit, locks, explorations }: {
       readonly wallMs: () => number;
+      /** Explorations outlive the console there; absent: they end with it. */
+      readonly explorations?: KeptExplorations;
       readonly audit?: AuditLog;
       /** Told whose the racks are that come up. */
       readonly locks?: Locks;
@@ -50,6 +57,14 @@ export class Jobs {
     this.#allowNative = allowNative;
     this.#audit = audit;
     this.#locks = locks;
+    this.#explorations = explorations;
+  }
+
+  /** Starts explorations again that were under way as an earlier console ended. */
+  goOn(): void {
+    for (const { id, work, name, by } of this.#explorations?.take(RUNNING_MAX) ?? []) {
+      this.#start(work, name, { by: by ?? undefined, kept: id });
+    }
   }
 
   list(): Job[] {
@@ -94,6 +109,19 @@ export class Jobs {
 
   /** @param by who has ordered it, for the audit log. */
   start(work: JobWork, name: string, by?: Caller): Job {
+    const isKept = work.order.kind === "explore" && this.#explorations !== undefined;
+    const kept = isKept ? this.#explorations!.keep({ work, name, by: by ?? null }) : undefined;
+    return this.#start(work, name, { by, kept });
+  }
+
+  #start(
+    given: JobWork,
+    name: string,
+    { by, kept }: { readonly by: Caller | undefined; readonly kept: string | undefined },
+  ): Job {
+    const work = kept === undefined
+      ? given
+      : { ...given, memory: this.#explorations!.memoryOf(kept) };
     const { order } = work;
     const id = `job-${++this.#count}`;
     const child = new Deno.Command(Deno.execPath(), {
@@ -119,7 +147,8 @@ export class Jobs {
       notes: [],
     };
     const ended = this.#follow(id, child);
-    this.#entries.set(id, { job, order, by, result: null, child, beganMs: this.#wallMs(), ended });
+    const beganMs = this.#wallMs();
+    this.#entries.set(id, { job, order, by, result: null, child, kept, beganMs, ended });
     this.#forgetOld();
     void give(child, this.#allowNative ? { ...work, allowNative: true } : work);
     this.#tell(id);
@@ -128,6 +157,12 @@ export class Jobs {
 
   /** The job says when it has ended. */
   cancel(id: string): void {
+    const kept = this.#entries.get(id)?.kept;
+    if (kept !== undefined) this.#explorations!.forget(kept);
+    this.#stop(id);
+  }
+
+  #stop(id: string): void {
     const entry = this.#entries.get(id);
     if (entry === undefined || !isRunning(entry.job)) return;
     this.#change(id, { state: "ending" });
@@ -137,7 +172,8 @@ export class Jobs {
   }
 
   async end(): Promise<void> {
-    for (const id of this.#entries.keys()) this.cancel(id);
+    this.#isEnding = true;
+    for (const id of this.#entries.keys()) this.#stop(id);
     await Promise.all([...this.#entries.values()].map(({ ended }) => ended));
   }
 
@@ -150,7 +186,9 @@ export class Jobs {
       this.#take(id, said);
     }
     const { code, signal } = await child.status;
-    const { job } = this.#entries.get(id)!;
+    const { job, kept } = this.#entries.get(id)!;
+    const hasEnded = job.state === "done" || job.state === "failed";
+    if (kept !== undefined && (hasEnded || !this.#isEnding)) this.#explorations!.forget(kept);
     if (job.state === "ending") this.#change(id, { state: "cancelled" });
     else if (!isTold) {
       const how = signal ?? `exit code ${code}`;

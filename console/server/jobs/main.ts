@@ -15,6 +15,7 @@ import { exitOf as exitOfExplored, exploreScenario } from "../../explore/explore
 import { exploreCells, type MatrixPlace, matrixPlaces } from "../../explore/matrix.ts";
 import { verdictWords } from "../../api/explore_text.ts";
 import { exploredDocument, progressText } from "../../explore/report.ts";
+import { ExploreMemory } from "../../explore/steps/memory.ts";
 import { exploreOptions } from "../../explore/options.ts";
 import { bringUp } from "../../rack/bring_up.ts";
 import { explain } from "../../rack/failure.ts";
@@ -146,13 +147,21 @@ async function resume(
 }
 
 async function explore(
-  { order, scenario, signal, native }: ScenarioWork<"explore"> & { readonly native: NativeDoor },
+  { order, scenario, signal, native, memory: path }: ScenarioWork<"explore"> & {
+    readonly native: NativeDoor;
+    readonly memory: string | undefined;
+  },
 ): Promise<void> {
   const options = exploreOptions(fromOrder(EXPLORE_OPTIONS, order));
+  const memory = path === undefined ? undefined : new ExploreMemory(path);
+  if (memory !== undefined && memory.size > 0) {
+    say({ say: "note", text: `goes on with what ${memory.size} steps and runs have found` });
+  }
   const explored = await exploreScenario(scenario, {
     prepare: { ...valuesIn(CHOICES, order), packing: "all", isTyped: true, signal, native },
     explore: { ...options, stopped: () => signal.aborted },
     jobs: workersOf(order),
+    ...(memory && { memory }),
     onProgress,
   });
   const document = JSON.parse(JSON.stringify(exploredDocument(explored), plainly));
@@ -349,7 +358,7 @@ function toldOnce(): (file: string) => void {
 
 async function main(signal: AbortSignal): Promise<void> {
   const text = await new Response(Deno.stdin.readable).text();
-  const { order, scenario: given, replay, allowNative }: JobWork = JSON.parse(text);
+  const { order, scenario: given, replay, memory, allowNative }: JobWork = JSON.parse(text);
   const native = consoleDoor(allowNative, (text) => say({ say: "note", text }));
   switch (order.kind) {
     case "resume":
@@ -367,7 +376,7 @@ async function main(signal: AbortSignal): Promise<void> {
     case "up":
       return await up({ order, scenario, signal, native });
     case "explore":
-      return await explore({ order, scenario, signal, native });
+      return await explore({ order, scenario, signal, native, memory });
     case "chaos":
       return await chaos({ order, scenario, signal, native });
     case "perftest":

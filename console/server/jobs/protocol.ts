@@ -7,6 +7,8 @@ export interface JobWork {
   readonly order: JobOrder;
   /** Absent: the order names none. */
   readonly scenario?: { readonly path: string; readonly reach: Reach };
+  /** Where an exploration keeps what it has found; absent: nowhere. */
+  readonly memory?: string;
   /** For a run that shows a counterexample. */
   readonly replay?: { readonly faults: string; readonly input: string | undefined };
 }
