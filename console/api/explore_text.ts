@@ -52,6 +52,46 @@ export function framesText(tried: RunsTried): string {
   }`;
 }
 
+/** What one core, card or frame does otherwise in the run of a counterexample; none where nothing does. */
+export function disturbedTexts({ stalls = [], linkFaults = [] }: {
+  readonly stalls?: readonly Stall[] | undefined;
+  readonly linkFaults?: readonly FrameFault[] | undefined;
+}): string[] {
+  return [...stalls.map(stallText), ...linkFaults.map(frameText)];
+}
+
+interface Stall {
+  readonly by: string;
+  readonly number: number;
+  readonly at: Time;
+  readonly ps: Time;
+}
+
+/** `the core of b/0/p#1, at its rest 7, stands still from 101 us on for 50 us`. */
+function stallText({ by, number, at, ps }: Stall): string {
+  const what = by.split("/").length > 2
+    ? `the core of ${by}, at its rest ${number},`
+    : `the DMA engine of ${by}, before its message ${number},`;
+  return `${what} stands still from ${at} ps (${formatTime(at)}) on for ${formatTime(ps)}`;
+}
+
+interface FrameFault {
+  readonly action: string;
+  readonly at: Time;
+  readonly nth?: number | undefined;
+  readonly delayPs?: Time | undefined;
+}
+
+function frameText({ action, at, nth = 1, delayPs = 0 }: FrameFault): string {
+  const what = action === "loss"
+    ? "is lost"
+    : action === "delay"
+    ? `is late by ${formatTime(delayPs)}`
+    : "is overtaken by the next";
+  const which = nth === 1 ? "the frame" : `frame ${nth}`;
+  return `${which} that is sent at ${at} ps (${formatTime(at)}) ${what}`;
+}
+
 function placesText({ tried, places }: RunsTried, what = "places"): string {
   return tried === places ? `all ${places} ${what}` : `${tried} of ${places} ${what}`;
 }

@@ -193,10 +193,21 @@ const counterexample = z.object({
   holds: z.array(z.record(z.string(), z.unknown())).optional().describe(
     "programs that are stopped, of an interleaving: `hosts` is empty then",
   ),
-  stalls: z.array(z.record(z.string(), z.unknown())).optional().describe(
+  stalls: z.array(z.object({
+    node: name,
+    by: z.string().describe("host, life and thread, or card and life"),
+    number: z.number(),
+    ps: z.number(),
+    at: time,
+  })).optional().describe(
     "the core or card that stands still in the run",
   ),
-  linkFaults: z.array(z.record(z.string(), z.unknown())).optional().describe(
+  linkFaults: z.array(z.looseObject({
+    action: z.string(),
+    at: time,
+    nth: z.number().optional(),
+    delayPs: z.number().optional(),
+  })).optional().describe(
     "what happens to a frame in the run, beside the scenario's faults",
   ),
   faults: z.array(z.record(z.string(), z.unknown())),

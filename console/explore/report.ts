@@ -1,7 +1,7 @@
-import type { HoldPlan, StallPlan, WritebackPlan } from "../../fabric/rack/plan/plan.ts";
-import type { LinkFaultPlan } from "../../fabric/rack/plan/link_plan.ts";
+import type { HoldPlan, WritebackPlan } from "../../fabric/rack/plan/plan.ts";
 import { formatTime } from "../../fabric/base/time.ts";
 import {
+  disturbedTexts,
   framesText,
   interleavingsText,
   leftText,
@@ -123,35 +123,13 @@ function holdText({ by, step, number, until }: HoldPlan): string {
   return `${what} until ${until} ps (${formatTime(until)})`;
 }
 
-function stallText({ by, number, at, ps }: StallPlan): string {
-  const what = by.split("/").length > 2
-    ? `the core of ${by}, at its rest ${number},`
-    : `the DMA engine of ${by}, before its message ${number},`;
-  return `${what} from ${at} ps (${formatTime(at)}) on for ${formatTime(ps)}`;
-}
-
-function frameText({ action, at, nth = 1, delayPs = 0 }: LinkFaultPlan): string {
-  const what = action === "loss"
-    ? "is lost"
-    : action === "delay"
-    ? `is late by ${formatTime(delayPs)}`
-    : "is overtaken by the next";
-  const which = nth === 1 ? "the frame" : `frame ${nth}`;
-  return `${which} that is sent at ${at} ps (${formatTime(at)}) ${what}`;
-}
-
 function counterexampleText(counterexample: Counterexample, command: string | null): string {
   const { hosts, atPs, found, checker, promised, places, writebacks, again, ladder, holds } =
     counterexample;
-  const { printed, stalls, linkFaults } = counterexample;
+  const { printed } = counterexample, disturbed = disturbedTexts(counterexample);
   const sections = [
-    ...(stalls === undefined
-      ? []
-      : [`Something stands still, as it may on a machine:\n${indented(stalls.map(stallText))}`]),
-    ...(linkFaults === undefined
-      ? []
-      : [`One frame fares badly:\n${indented(linkFaults.map(frameText))}`]),
-    (stalls ?? linkFaults) !== undefined && hosts.length === 0
+    ...(disturbed.length === 0 ? [] : [`What differs from the plain run:\n${indented(disturbed)}`]),
+    disturbed.length > 0 && hosts.length === 0
       ? "It fails without a power failure."
       : holds === undefined
       ? `The power of ${hosts.join(", ")} fails at ${atPs} ps (${formatTime(atPs)}).`

@@ -229,7 +229,7 @@ describe("The page's instruments", () => {
     await page.getByRole("button", { name: "Explore", exact: true }).click();
     await page.getByText(/interleavings? in 4 runs with at most 1 preemption of up to 20 us/)
       .waitFor();
-    await page.getByText(/coherent_lock_pair: partial/).waitFor();
+    await page.getByText(/coherent_lock_pair: could not tell/).waitFor();
   });
 
   it("says what a campaign would do where there was none", async () => {

@@ -301,7 +301,7 @@ programs: [{ on: b, program: ./hopes.ts, at: 100us }]
     equal(code, 1, stderr);
     match(
       stdout,
-      /the core of b\/0\/\.\/hopes\.ts#\d+\/flusher, at its rest \d+, from \d+ ps \(.*\) on for 20 us/,
+      /the core of b\/0\/\.\/hopes\.ts#\d+\/flusher, at its rest \d+, stands still from \d+ ps \(.*\) on for 20 us/,
     );
     match(stdout, /check: the count is lost/);
     const [, again] = /To see it again:\n {2}rack (.*)/.exec(stdout)!;

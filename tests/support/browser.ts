@@ -137,13 +137,13 @@ export class BrowserRig {
     return this.page.locator(`[data-device="${name}"]`);
   }
 
-  /** No finding of axe in the page as it is now. */
+  /** No finding of axe in the page as it is now, and no text that is cut without a sign of it. */
   async accessible(what: string): Promise<void> {
     const { violations } = await new AxeBuilder({ page: this.page }).analyze();
     const found = violations.map(({ id, help, nodes }) =>
       `${id}: ${help}: ${nodes.slice(0, 3).map(({ html }) => html.slice(0, 160)).join("; ")}`
     );
-    assert.deepEqual(found, [], what);
+    assert.deepEqual([...found, ...await this.page.evaluate(textsCut)], [], what);
   }
 
   /** Pictures of the page as it is now, in all sizes and both themes, where they are wanted. */
@@ -203,4 +203,26 @@ export class BrowserRig {
     await this.endConsole();
     await this.commands.closeDown();
   }
+}
+
+/** Runs in the page: texts that a box without a scroll bar cuts, and that no ellipsis ends. */
+function textsCut(): string[] {
+  // deno-lint-ignore no-explicit-any -- the page's, whose types are not here
+  const { document, getComputedStyle } = globalThis as any;
+  const found: string[] = [];
+  for (const element of document.querySelectorAll("body *")) {
+    const { scrollWidth, clientWidth, scrollHeight, clientHeight } = element;
+    if (clientWidth < 2 || clientHeight < 2 || element.closest("svg, canvas, select")) continue;
+    const { overflowX, overflowY, textOverflow } = getComputedStyle(element);
+    const hasText = [...element.childNodes].some((node) =>
+      node.nodeType === 3 && node.textContent.trim() !== ""
+    );
+    const isCut = (overflow: string, size: number, room: number) =>
+      (overflow === "hidden" || overflow === "clip") && size > room + 2;
+    const isWide = isCut(overflowX, scrollWidth, clientWidth) && textOverflow !== "ellipsis";
+    if (hasText && (isWide || isCut(overflowY, scrollHeight, clientHeight))) {
+      found.push(`cut without an ellipsis: ${element.outerHTML.slice(0, 160)}`);
+    }
+  }
+  return found;
 }

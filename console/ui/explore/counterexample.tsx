@@ -1,4 +1,5 @@
 import type { Counterexample } from "../../api/jobs.ts";
+import { disturbedTexts } from "../../api/explore_text.ts";
 import { bytes, sentence, time } from "../figures.ts";
 import { Ladders } from "../operation/ladder.tsx";
 import { useState } from "preact/hooks";
@@ -26,11 +27,14 @@ export function CounterexampleDetail(
 ) {
   const [row, setRow] = useState<number | undefined>(undefined);
   const { hosts, atPs, checker, promised, places, operation, ladder, again, holds } = found;
+  const disturbed = disturbedTexts(found);
   return (
     <section class="counterexample">
       <div class="note refused row apart">
         <p>
-          {holds === undefined
+          {holds === undefined && hosts.length === 0
+            ? <strong class="is-lost">It fails without a power failure</strong>
+            : holds === undefined
             ? <strong class="is-lost">The power of {hosts.join(", ")} fails</strong>
             : <strong class="is-lost">Programs interleave so, and the last goes on</strong>} at{" "}
           <span class="num">{time(atPs)}</span>. {checker}: {sentence(found.found)}
@@ -42,6 +46,14 @@ export function CounterexampleDetail(
           </div>
         )}
       </div>
+      {disturbed.length > 0 && (
+        <>
+          <h3>What differs from the plain run</h3>
+          <ul class="plain-list">
+            {disturbed.map((text) => <li key={text}>{sentence(text)}</li>)}
+          </ul>
+        </>
+      )}
       {promised.length > 0 && (
         <>
           <h3>What had been promised</h3>

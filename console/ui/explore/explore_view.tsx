@@ -244,7 +244,7 @@ function openOf(
   const { counterexample, method, ddio, variant, faults } = shown;
   if (counterexample === null || faults === null || !counterexample.isReplayable) return undefined;
   // An interleaving has no instant of a power failure to go to: its command shows it.
-  if (counterexample.holds !== undefined) return undefined;
+  if (counterexample.hosts.length === 0) return undefined;
   if (order.kind !== "explore" || !isOperator.value) return undefined;
   return () => void open();
 
