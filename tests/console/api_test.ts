@@ -405,6 +405,14 @@ programs:
     const { json: ladder, text } = await call("GET /runs/{run}/ladder", {}, { query });
     assert.ok(ladder.rows.length > 0);
     await good("GET /runs/{run}/density", {}, { query: "?buckets=10&byNode=true" });
+    const cable = "cable=a-rnic%2Ftor";
+    const history = await good("GET /runs/{run}/cable-history", {}, { query: `?${cable}` });
+    for (const { sentBytes } of history.directions) {
+      assert.equal(sentBytes.length, history.at.length);
+    }
+    const capture = await call("GET /runs/{run}/cable-capture", {}, { query: `?${cable}&last=3` });
+    assert.deepEqual([capture.status, capture.headers.get("X-Frames")], [200, "3"]);
+    await refused("422 refused", "GET /runs/{run}/cable-capture", {}, { query: "?cable=nothing" });
     await good("GET /runs/{run}/events", {}, { query: `?at=${at}&before=5&after=5` });
     const { step, node } = ladder.rows.at(-1);
     const found = await good("GET /runs/{run}/find", {}, {

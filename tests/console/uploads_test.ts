@@ -359,8 +359,8 @@ describe("credentials of a rack", () => {
     assert.equal(logs.status, 200);
     assert.ok(!logs.text.includes(word), logs.text);
     const { entries } = await good("GET", "/audit");
-    const left = entries.filter(({ action, session }: Record<string, string>) =>
-      action === "GET /api/v1/runs/…/file" && session === "viewer-2"
+    const left = entries.filter(({ action, target, session }: Record<string, string>) =>
+      action === "GET /api/v1/runs/…/file" && target!.includes(run) && session === "viewer-2"
     );
     assert.deepEqual(left.length, paths.length);
   });

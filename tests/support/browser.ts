@@ -213,7 +213,9 @@ function textsCut(): string[] {
   for (const element of document.querySelectorAll("body *")) {
     const { scrollWidth, clientWidth, scrollHeight, clientHeight } = element;
     if (clientWidth < 2 || clientHeight < 2 || element.closest("svg, canvas, select")) continue;
-    const { overflowX, overflowY, textOverflow } = getComputedStyle(element);
+    const { overflowX, overflowY, textOverflow, webkitLineClamp } = getComputedStyle(element);
+    // Ends with an ellipsis by itself.
+    if (webkitLineClamp !== "none") continue;
     const hasText = [...element.childNodes].some((node) =>
       node.nodeType === 3 && node.textContent.trim() !== ""
     );
