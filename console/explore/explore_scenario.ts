@@ -195,7 +195,7 @@ export class Explorer {
     const pool = own ?? this.#shared;
     try {
       const asked = Array.from({ length: this.#jobs }, (_, lane) => stepWorker(pool, lane, job));
-      const rack = memory && await nameOfRack({ ...job, programs: await textsOf(programs) });
+      const rack = memory && await nameOfRack(job);
       const workers = memory === undefined
         ? asked
         : asked.map((worker) => remembering(worker, { memory, rack: rack! }));
@@ -230,12 +230,6 @@ function stepWorker(pool: WorkerPool, lane: number, job: ExploreJob): StepWorker
       ask<readonly StepFound[]>({ judge: { sweep, from, to, spent } }),
     stop: () => pool.stop(lane),
   };
-}
-
-async function textsOf(files: Readonly<Record<string, string>>): Promise<Record<string, string>> {
-  const texts: Record<string, string> = {};
-  for (const [run, path] of Object.entries(files)) texts[run] = await Deno.readTextFile(path);
-  return texts;
 }
 
 /** Explores one rack by itself. @throws Refusal where a file cannot be read. */

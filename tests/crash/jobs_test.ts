@@ -60,20 +60,25 @@ describe("rack explore --jobs", () => {
 
   it("finds the same counterexample of a protocol of one's own", async () => {
     const documents: unknown[] = [];
-    for (const jobs of [1, 2]) {
+    const folder = await Deno.makeTempDir({ prefix: "rackmesh-memory-" });
+    for (const [jobs, isKept] of [[1, false], [2, false], [2, true], [1, true]] as const) {
+      const memory = isKept ? new ExploreMemory(`${folder}/found.jsonl`) : undefined;
       const { explored: [found] } = await exploreScenario(
         await readScenario("scripts/scenarios/two_queues.yaml"),
         {
           prepare: { packing: "all" },
           explore: EXPLORE_DEFAULTS,
           jobs,
+          ...(memory && { memory }),
         },
       );
+      memory?.close();
       documents.push(documentOf(found!.verdict));
       if (found!.faults !== null) {
         await Deno.remove(found!.faults.replace(/\/[^/]*$/, ""), { recursive: true });
       }
     }
+    await Deno.remove(folder, { recursive: true });
     equal((documents[0] as Verdict).verdict, "unsafe");
     for (const each of documents) same(each, documents[0]);
   });
