@@ -115,7 +115,8 @@ export function slackText(
 
 /**
  * A verdict in words that cannot be taken for more than was tried.
- * @param verdict.stalls absent: only the model's own timing was.
+ * @param verdict.exhaustive in the plain run, at all instants, with all choices.
+ * @param verdict.stalls absent: only the model's own timing was tried.
  */
 export function verdictWords(
   { verdict, exhaustive, stalls }: {
@@ -126,11 +127,10 @@ export function verdictWords(
 ): string {
   switch (verdict) {
     case "safe": {
-      if (stalls === undefined) return "safe at this timing";
+      if (stalls === undefined || stalls.tried === 0) return "safe at this timing";
       const isAll = exhaustive && stalls.tried === stalls.places;
-      return `safe for everything tried${
-        isAll ? ", exhaustive over power failures and stalls" : ""
-      }`;
+      // With a stall, one instant of each kind is judged, in the span that the stall changes.
+      return `safe for everything tried${isAll ? ", exhaustive but for the stalls" : ""}`;
     }
     case "partial":
       return "could not tell";

@@ -185,7 +185,7 @@ describe("rack explore: stalls", () => {
     const { stalls, exhaustive } = found;
     equal(
       verdictWords(found),
-      "safe for everything tried, exhaustive over power failures and stalls",
+      "safe for everything tried, exhaustive but for the stalls",
     );
     same([exhaustive, stalls!.tried], [true, stalls!.places]);
     ok(stalls!.orders < stalls!.tried / 2, JSON.stringify(stalls));
