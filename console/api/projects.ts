@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { FILE_EXPECTED, FILE_NAME, PROJECT_EXPECTED, PROJECT_NAME } from "./project_terms.ts";
+import { FILE_EXPECTED, FILE_NAME, PROJECT_EXPECTED, PROJECT_NAME } from "./page_terms.ts";
 
 export const projectName = z.string().regex(PROJECT_NAME, `expected ${PROJECT_EXPECTED}`);
 export const fileName = z.string().regex(FILE_NAME, `expected ${FILE_EXPECTED}`);

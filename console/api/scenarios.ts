@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { DEFAULT_PROJECT } from "./project_terms.ts";
+import { DEFAULT_PROJECT } from "./page_terms.ts";
 import { projectName } from "./projects.ts";
 import { name, problem, seed } from "./common.ts";
 

@@ -3,7 +3,7 @@
  */
 import { z } from "zod";
 import { orNull } from "./common.ts";
-import { USER_LETTERS_MAX } from "./session_terms.ts";
+import { USER_LETTERS_MAX } from "./page_terms.ts";
 
 /** A viewer may look at everything but the audit log, and change nothing. */
 const role = z.enum(["operator", "viewer"]).meta({ id: "Role" });

@@ -1,6 +1,6 @@
 /** A test calls `app.request()`. */
 import { createMiddleware } from "hono/factory";
-import { PROJECT_LIMITS } from "../api/project_terms.ts";
+import { PROJECT_LIMITS } from "../api/page_terms.ts";
 import type { Console, Env } from "./context.ts";
 import { ApiFailure, failureResponse } from "./doors/errors.ts";
 import * as doors from "./doors/guards.ts";

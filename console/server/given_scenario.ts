@@ -1,5 +1,5 @@
 /** A scenario as an order gives it: a shipped one, or a text; and what it may read. */
-import { DEFAULT_PROJECT } from "../api/project_terms.ts";
+import { DEFAULT_PROJECT } from "../api/page_terms.ts";
 import type { ScenarioSource } from "../api/jobs.ts";
 import { keepText } from "../scenarios/kept_text.ts";
 import type { Reach } from "../scenarios/read_door.ts";

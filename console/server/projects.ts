@@ -4,7 +4,7 @@
  */
 import type { z } from "zod";
 import type { project, projectFile } from "../api/projects.ts";
-import { FILE_NAME, PROJECT_LIMITS, PROJECT_NAME } from "../api/project_terms.ts";
+import { FILE_NAME, PROJECT_LIMITS, PROJECT_NAME } from "../api/page_terms.ts";
 import { ifThere } from "../base/files.ts";
 import { cacheFolder } from "../base/paths.ts";
 import { ApiFailure } from "./doors/errors.ts";

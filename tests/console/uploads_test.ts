@@ -4,7 +4,7 @@
  */
 import assert from "node:assert/strict";
 import { afterAll, beforeAll, describe, it } from "@std/testing/bdd";
-import { PROJECT_LIMITS } from "../../console/api/project_terms.ts";
+import { PROJECT_LIMITS } from "../../console/api/page_terms.ts";
 import { type Answer, TestConsole } from "../../console/server/app_testing.ts";
 import { eventually } from "../support/eventually.ts";
 import { removeUnlessKept } from "../support/leavings.ts";

@@ -1,6 +1,6 @@
 import { sleep } from "../../../fabric/bus/wall_time.ts";
 import type { Batch, Message } from "../../api/feed.ts";
-import { FEED_ALIVE_MS } from "../../api/feed_terms.ts";
+import { FEED_ALIVE_MS } from "../../api/page_terms.ts";
 import type { Console } from "../context.ts";
 
 const BATCH_MS = 25;

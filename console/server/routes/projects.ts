@@ -1,7 +1,7 @@
 /** Uploads: data, protocols and rules that scenarios of a project read. */
 import { createRoute, z } from "@hono/zod-openapi";
 import { done } from "../../api/common.ts";
-import { PROJECT_LIMITS } from "../../api/project_terms.ts";
+import { PROJECT_LIMITS } from "../../api/page_terms.ts";
 import * as api from "../../api/projects.ts";
 import type { Console } from "../context.ts";
 import { answers, bytesAnswer, bytesContent, newRoutes } from "./route.ts";

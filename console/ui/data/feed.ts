@@ -2,7 +2,7 @@
  * One JSON document a line. The feed goes on where it was after an interruption, and rests while
  * the page is hidden: a browser has but six connections for all pages of one server.
  */
-import { FEED_SILENCE_MS } from "../../api/feed_terms.ts";
+import { FEED_SILENCE_MS } from "../../api/page_terms.ts";
 import { connection, interrupted, NO_ANSWER } from "./connection.ts";
 import type { Batch, Message } from "../../api/feed.ts";
 import { request } from "./session.ts";

@@ -1,7 +1,7 @@
 /** Those who use this console: who is signed in, invitations, whose the shown rack is, the audit log. */
 import { type Signal, useSignal } from "@preact/signals";
 import type { LockOrder, Role } from "../../api/session.ts";
-import { USER_LETTERS_MAX } from "../../api/session_terms.ts";
+import { USER_LETTERS_MAX } from "../../api/page_terms.ts";
 import { api } from "../data/api.ts";
 import { isUp } from "../data/rack.ts";
 import { isOperator, session } from "../data/session.ts";

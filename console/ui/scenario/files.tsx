@@ -8,7 +8,7 @@ import {
   PROJECT_LETTERS_MAX,
   PROJECT_LIMITS,
   PROJECT_NAME,
-} from "../../api/project_terms.ts";
+} from "../../api/page_terms.ts";
 import { api } from "../data/api.ts";
 import { isOperator } from "../data/session.ts";
 import { bytes } from "../figures.ts";

@@ -1,4 +1,9 @@
-/** Names and limits of uploads, for the server, its schemas and the page, which has no zod. */
+/** Words and limits that the server, its schemas and the page share: the page has no zod. */
+
+/** The server says something at least so often, if only that nothing has happened. */
+export const FEED_ALIVE_MS = 1_000;
+/** A page that has heard nothing for so long says that its server does not answer. */
+export const FEED_SILENCE_MS = 2_500;
 
 export const PROJECT_LETTERS_MAX = 40;
 /** A project's, also its folder's. */
@@ -17,3 +22,6 @@ export const PROJECT_LIMITS = {
   fileBytes: 64 << 20,
   projectBytes: 256 << 20,
 } as const;
+
+/** Of a user's name. */
+export const USER_LETTERS_MAX = 40;
