@@ -212,9 +212,21 @@ describe("The picture of a rack", () => {
   });
 
   it("tells a viewer that it is one, and what it may see", async () => {
-    const page = await rig.stranger(rig.printed.viewerUrl);
+    const page = await rig.stranger("about:blank");
+    // The list of runs is late: what it holds moves nobody who has chosen a place by then.
+    const clicked = Promise.withResolvers<void>();
+    await page.route("**/api/v1/runs", async (route) => {
+      await clicked.promise;
+      await route.continue();
+    });
+    await page.goto(rig.printed.viewerUrl);
     await page.locator(".badge", { hasText: "viewer" }).waitFor();
     await page.getByRole("link", { name: "rackmesh" }).click();
+    clicked.resolve();
+    // A run in the list of racks says that it has been read.
+    await page.getByRole("combobox", { name: "Rack or run" }).locator("option").nth(1).waitFor({
+      state: "attached",
+    });
     await page.getByRole("heading", { name: "What one can see here" }).waitFor();
     // A card leads to what it would bring up.
     await page.getByRole("link", { name: /^What a power cut loses/ }).click();

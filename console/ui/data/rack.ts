@@ -255,7 +255,8 @@ export function followRack(): void {
     void api.jobs().then(({ jobs: all }) => jobs.value = all);
     void readRuns().then(() => {
       const first = firstRun();
-      if (run.peek() === undefined && first !== undefined) go({ run: first });
+      // The first screen is a place, too: who has gone there while the runs were read, stays there.
+      if (location.hash === "" && first !== undefined) go({ run: first });
     });
   });
   effect(() => {
