@@ -21,7 +21,20 @@ async function rack(args: readonly string[]): Promise<Command> {
     throw new CommanderError(0, "commander.version", "");
   });
   for (const add of await commandsFor(args)) add(program);
+  program.commands.forEach(refuseOptionsAsValues);
   return program;
+}
+
+/** The parser takes the next word for an option's value, whatever it is. */
+function refuseOptionsAsValues(command: Command): void {
+  const isFlag = (word: unknown) => command.options.some(({ long }) => long === word);
+  for (const option of command.options.filter(({ required }) => required)) {
+    command.on(`option:${option.name()}`, (value: unknown) => {
+      if (!isFlag(value)) return;
+      command.error(`error: option '${option.flags}' has no value: found the option '${value}'`);
+    });
+  }
+  command.commands.forEach(refuseOptionsAsValues);
 }
 
 /** @param args the line's words. @returns the exit code. */

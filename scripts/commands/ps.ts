@@ -1,7 +1,8 @@
 import type { Command } from "commander";
+import { EXIT } from "../../fabric/base/exit.ts";
 import { clockDocument, clockText } from "../../console/rack/live/clock_text.ts";
 import { processesOf, type RunningProcess } from "../../console/rack/live/processes.ts";
-import { findUp } from "../../console/rack/live/racks.ts";
+import { findUp, isAttached, type RackUp } from "../../console/rack/live/racks.ts";
 import { checkpointNames } from "../../console/replay/checkpoints.ts";
 import { type Column, tableText } from "../../console/reports/table.ts";
 import { addLiveOptions, type LiveFlags } from "./options.ts";
@@ -10,7 +11,10 @@ import { print } from "./output.ts";
 export function addPs(program: Command): void {
   addLiveOptions(program.command("ps"))
     .description("the processes of the rack that is up, and its virtual time")
-    .addHelpText("after", "\nExample:\n  rack ps --json")
+    .addHelpText(
+      "after",
+      "\nExit codes: 0; 2 its clock does not answer.\n\nExample:\n  rack ps --json",
+    )
     .action(ps);
 }
 
@@ -23,10 +27,17 @@ async function ps({ run, json }: LiveFlags): Promise<void> {
     const time = clock === undefined ? null : clockDocument(clock);
     print(JSON.stringify({ run: id, directory, clock: time, processes, checkpoints }));
   } else {
-    const time = clock === undefined ? "the clock does not answer" : clockText(clock);
+    const time = clock !== undefined ? clockText(clock) : silence(rack);
     const kept = checkpoints.length === 0 ? "" : `\ncheckpoints: ${checkpoints.join(", ")}`;
     print(`${id}: ${time}\n${tableText(COLUMNS, processes)}${kept}`);
   }
+  if (clock === undefined) Deno.exitCode = EXIT.unclear;
+}
+
+function silence(rack: RackUp): string {
+  return isAttached(rack)
+    ? `the clock does not answer: the rack is down, or its servers cannot be reached; rack down --run ${rack.id} lets go of it`
+    : "the clock does not answer";
 }
 
 const COLUMNS: readonly Column<RunningProcess>[] = [

@@ -279,6 +279,10 @@ describe("A rack of which some devices are started elsewhere", () => {
     assert.equal(unknown!.code, 64);
     await third.must(["attach", urls, ...users]);
     await third.must(["kill", "b"]);
+    await here.must(["down"]);
+    const { code, stdout } = await third.run(["ps"]);
+    assert.match(stdout, /the clock does not answer: the rack is down, or.*lets go of it/);
+    assert.equal(code, 2);
   });
 
   it("loses the power of its devices where rack node is interrupted, and has it back with their SCM", async () => {

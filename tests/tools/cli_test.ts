@@ -284,6 +284,10 @@ describe("a rack command with something wrong", () => {
       [/stands for 2 runs.*choose --ddio off\|on/, ["up", PAIR]],
       [/--run is "x": 0 runs have that name/, ["ps", "--run", "x"]],
       [/unknown command 'dwon'/, ["dwon"]],
+      [/'--run <id>' has no value: found the option '--json'/, ["ps", "--run", "--json"]],
+      [/'--for <time>' has no value: found the option '--at'/, [
+        ...["link", "loss", "a", "1%", "--for", "--at", "3ms"],
+      ]],
       [/Cannot read the scenario/, ["up", "nothing.yaml"]],
     ];
     const said = await rig.each(cases.map(([, args]) => args));
