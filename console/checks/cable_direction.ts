@@ -1,5 +1,5 @@
 import type { FrameSeen } from "../../fabric/capture/observation.ts";
-import { lookaheadPs } from "../../fabric/rack/plan/cabling.ts";
+import { lookaheadPs } from "../../fabric/rack/plan/lookahead.ts";
 import { directionName } from "../../fabric/rack/plan/cable_names.ts";
 import type { LinkFaultPlan } from "../../fabric/rack/plan/link_plan.ts";
 import type { CablePlan, Endpoint, RackPlan } from "../../fabric/rack/plan/plan.ts";

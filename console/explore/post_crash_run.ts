@@ -5,7 +5,7 @@
  * the RNIC still sends, belongs to them: it may break a promise (P-12).
  */
 import type { TimedRecord } from "../../fabric/audit.ts";
-import { lookaheadPs } from "../../fabric/rack/plan/cabling.ts";
+import { lookaheadPs } from "../../fabric/rack/plan/lookahead.ts";
 import type { FaultPlan, HostPlan, RackPlan } from "../../fabric/rack/plan/plan.ts";
 import type { Time } from "../../fabric/base/time.ts";
 import type { Reported } from "../../nodes/host/recovery/protocol.ts";

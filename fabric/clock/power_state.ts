@@ -1,6 +1,7 @@
 /** Each node's power, life and last digest, which outlive a process. */
 import { digestEvent, digestText, emptyDigest, type NodeDigest } from "../partition/digest.ts";
-import { lookaheadPs, nodeIndexes } from "../rack/plan/cabling.ts";
+import { nodeIndexes } from "../rack/plan/cabling.ts";
+import { lookaheadPs } from "../rack/plan/lookahead.ts";
 import type { Endpoint, FaultPlan, RackPlan } from "../rack/plan/plan.ts";
 import type { LinkChange } from "./clock.ts";
 import { EVENT_KINDS, ownEvent } from "../partition/event_queue.ts";

@@ -4,7 +4,7 @@
  */
 import { rackDigest } from "../partition/digest.ts";
 import type { ProgramPlan, RackPlan } from "../rack/plan/plan.ts";
-import type { Crossing } from "../rack/plan/cabling.ts";
+import type { Crossing } from "../rack/plan/lookahead.ts";
 import { Distances } from "../rack/plan/distances.ts";
 import type { LinkFaultRequest } from "../rack/plan/link_plan.ts";
 import { CableOrders, type OrderAnswer } from "./cable_orders.ts";

@@ -14,7 +14,7 @@ import { answerLanes, type Lane, type LanesFile } from "../lanes.ts";
 import { exitWith, runOnBus } from "../process.ts";
 import { EXIT } from "../base/exit.ts";
 import { RESUMING_FILE, type RunFile } from "../rack/assembly/run_file.ts";
-import { crossings } from "../rack/plan/cabling.ts";
+import { crossings } from "../rack/plan/lookahead.ts";
 import type { FaultPlan } from "../rack/plan/plan.ts";
 import { ClockService } from "./clock_service.ts";
 import { formatTime } from "../base/time.ts";

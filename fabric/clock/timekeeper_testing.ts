@@ -1,6 +1,6 @@
 /** A timekeeper over three scripted partitions in a row, with its outputs. */
 import { emptyDigest } from "../partition/digest.ts";
-import type { Crossing } from "../rack/plan/cabling.ts";
+import type { Crossing } from "../rack/plan/lookahead.ts";
 import { allDistances } from "../rack/plan/distances_testing.ts";
 import type { NodePlan, RackPlan } from "../rack/plan/plan.ts";
 import type { PartitionPlan } from "../rack/assembly/topology.ts";

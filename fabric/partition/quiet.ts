@@ -7,7 +7,8 @@
  * read of a queue, counts only for what the card may do with the answer.
  */
 import { NEVER, type Time } from "../base/time.ts";
-import { cableEndsByNode, crossings, nodeIndexes } from "../rack/plan/cabling.ts";
+import { cableEndsByNode, nodeIndexes } from "../rack/plan/cabling.ts";
+import { crossings } from "../rack/plan/lookahead.ts";
 import { Distances } from "../rack/plan/distances.ts";
 import type { RackPlan } from "../rack/plan/plan.ts";
 import type { Deadlines } from "../base/deadlines.ts";

@@ -9,7 +9,7 @@ import { createMemoryBroker, type MemoryBroker } from "../bus/memory_bus_testing
 import { ANY, patternOf } from "../bus/subjects.ts";
 import { wallMs } from "../bus/wall_time.ts";
 import type { Frame, Input, Node, Outputs } from "../node.ts";
-import { crossings } from "../rack/plan/cabling.ts";
+import { crossings } from "../rack/plan/lookahead.ts";
 import { delaysTo } from "../rack/plan/distances.ts";
 import type { CablePlan, FaultPlan, NodePlan, RackPlan } from "../rack/plan/plan.ts";
 import { Runner } from "./runner.ts";

@@ -8,7 +8,7 @@ import { Timekeeper } from "../../fabric/clock/timekeeper.ts";
 import { type Rng, rngFor } from "../../fabric/base/rng.ts";
 import { NEVER, PS_PER_US, type Time } from "../../fabric/base/time.ts";
 import { partitionsOf } from "../../fabric/rack/assembly/topology.ts";
-import { type Crossing, crossings } from "../../fabric/rack/plan/cabling.ts";
+import { type Crossing, crossings } from "../../fabric/rack/plan/lookahead.ts";
 import { planOf, scenarioText } from "./bench_rack.ts";
 import { type Figure, type Measured, repeat } from "./figure.ts";
 import { cpuMs } from "./traffic_rack.ts";

@@ -2,7 +2,8 @@ import type { Command } from "commander";
 import { refusal } from "../../fabric/rack/plan/problem.ts";
 import { attach, type Attached } from "../../console/rack/remote/attach.ts";
 import { onInterrupt } from "./interrupt.ts";
-import { addNatsOptions, given, type NatsCredentialFlags, natsOf } from "./options.ts";
+import { addNatsOptions, given, type NatsCredentialFlags } from "./options.ts";
+import { natsOf } from "./rack_options.ts";
 import { printResult, say } from "./output.ts";
 
 interface AttachFlags extends NatsCredentialFlags {

@@ -16,23 +16,25 @@ import { attachTo, refuseWithoutAttach } from "./attach.ts";
 import { onInterrupt } from "./interrupt.ts";
 import { JunitFile, type JunitFlags } from "../../console/reports/junit/file.ts";
 import {
-  addCheckOption,
   addJunitOption,
   addNatsOptions,
-  addPackOption,
   addTable,
+  type FlagsOf,
+  given,
+  type NatsCredentialFlags,
+  readTable,
+  wordOf,
+} from "./options.ts";
+import {
+  addCheckOption,
+  addPackOption,
   addVariantOptions,
   checkedScenario,
   type CheckFlags,
-  type FlagsOf,
-  given,
   jobsOf,
-  type NatsCredentialFlags,
   prepareOptions,
-  readTable,
   type VariantFlags,
-  wordOf,
-} from "./options.ts";
+} from "./rack_options.ts";
 import { print, Progress, say } from "./output.ts";
 
 interface ChaosFlags

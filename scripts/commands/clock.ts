@@ -24,7 +24,6 @@ import {
   step,
   until,
 } from "../../console/rack/live/virtual_time.ts";
-import { cardWarnings, waitingPrograms, whyOf } from "../../console/rack/live/why.ts";
 import type { Replay } from "../../console/replay/client.ts";
 import type { EventRow } from "../../console/api/replay.ts";
 import type { ReplayTarget } from "../../console/replay/source.ts";
@@ -263,6 +262,8 @@ const COLUMNS: readonly Column<WhyRow>[] = [
 ];
 
 async function why(flags: LiveFlags): Promise<void> {
+  // It looks into reports as a run's summary does, which the other commands here need nothing of.
+  const { cardWarnings, waitingPrograms, whyOf } = await import("../../console/rack/live/why.ts");
   const { status: { driven: _, ...status }, refused, inexact, programs, warnings } = await withRack(
     flags.run,
     async (link) => {

@@ -8,18 +8,16 @@ import {
   FORMATS,
 } from "../../console/rack/containers/compose.ts";
 import { onInterrupt } from "./interrupt.ts";
+import { given, whole, wordOf } from "./options.ts";
 import {
   addCheckOption,
   addPackOption,
   addVariantOptions,
   checkedScenario,
   type CheckFlags,
-  given,
   prepareOptions,
   type VariantFlags,
-  whole,
-  wordOf,
-} from "./options.ts";
+} from "./rack_options.ts";
 import { print, say } from "./output.ts";
 
 interface ComposeFlags extends VariantFlags, CheckFlags {

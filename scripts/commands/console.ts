@@ -11,17 +11,13 @@ import { makePage } from "../../console/server/page.ts";
 import { startConsole, type Started } from "../../console/server/start.ts";
 import { attachTo, refuseWithoutAttach } from "./attach.ts";
 import { onInterrupt } from "./interrupt.ts";
+import { addNatsOptions, given, type NatsCredentialFlags, whole, wordOf } from "./options.ts";
 import {
-  addNatsOptions,
   addPackOption,
   addVariantOptions,
-  given,
-  type NatsCredentialFlags,
   prepareOptions,
   type VariantFlags,
-  whole,
-  wordOf,
-} from "./options.ts";
+} from "./rack_options.ts";
 import { print, printResult, Progress, say } from "./output.ts";
 
 interface ConsoleFlags extends VariantFlags, NatsCredentialFlags {

@@ -9,20 +9,16 @@ import { type ExploreOptions, UNCHECKED } from "../../console/explore/types.ts";
 import { exploreTheMatrix } from "./explore_matrix.ts";
 import { exploreTheProtocol } from "./explore_protocol.ts";
 import { JunitFile, type JunitFlags } from "../../console/reports/junit/file.ts";
+import { addJunitOption, addTable, type FlagsOf, given, readTable } from "./options.ts";
 import {
   addCheckOption,
-  addJunitOption,
-  addTable,
   addVariantOptions,
   checkedScenario,
   type CheckFlags,
-  type FlagsOf,
-  given,
   jobsOf,
   prepareOptions,
-  readTable,
   type VariantFlags,
-} from "./options.ts";
+} from "./rack_options.ts";
 import { print, Progress, say } from "./output.ts";
 
 interface ExploreFlags

@@ -5,7 +5,8 @@ import {
   protocolText,
 } from "../../console/explore/protocol/protocol_report.ts";
 import { JunitFile, type JunitFlags } from "../../console/reports/junit/file.ts";
-import { type CheckFlags, checkTypesFirst, given } from "./options.ts";
+import { given } from "./options.ts";
+import { type CheckFlags, checkTypesFirst } from "./rack_options.ts";
 import { print, Progress } from "./output.ts";
 
 /** @throws Refusal where the file is no protocol, or that of `--junit` cannot be written. */

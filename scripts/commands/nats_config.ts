@@ -3,13 +3,13 @@ import type { Command } from "commander";
 import { PROCESS_PACKINGS } from "../../fabric/rack/assembly/topology.ts";
 import { writeNatsConfig } from "../../console/rack/nats_config.ts";
 import { readScenario } from "../../console/scenarios/scenario_source.ts";
+import { wordOf } from "./options.ts";
 import {
   addPackOption,
   addVariantOptions,
   prepareOptions,
   type VariantFlags,
-  wordOf,
-} from "./options.ts";
+} from "./rack_options.ts";
 import { print } from "./output.ts";
 
 interface NatsConfigFlags extends VariantFlags {

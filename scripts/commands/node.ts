@@ -8,7 +8,8 @@ import { findUp } from "../../console/rack/live/racks.ts";
 import { runNode } from "../../console/rack/node.ts";
 import { listRuns } from "../../console/rack/run_directory.ts";
 import { onInterrupt } from "./interrupt.ts";
-import { addNatsOptions, given, type NatsCredentialFlags, natsOf } from "./options.ts";
+import { addNatsOptions, given, type NatsCredentialFlags } from "./options.ts";
+import { natsOf } from "./rack_options.ts";
 import { print, say } from "./output.ts";
 
 interface NodeFlags extends NatsCredentialFlags {

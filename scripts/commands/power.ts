@@ -9,7 +9,6 @@ import {
   killService,
   startDevice,
 } from "../../console/rack/live/power.ts";
-import { shutDownHost } from "../../console/rack/live/shutdown.ts";
 import { findUp, withRack } from "../../console/rack/live/racks.ts";
 import { addLiveOptions, type LiveFlags, timeOf, whole } from "./options.ts";
 import { printResult, say } from "./output.ts";
@@ -79,6 +78,7 @@ async function shutDown(host: string, flags: ShutDownFlags): Promise<void> {
     onHeld: ({ now }: { readonly now: Time }) =>
       say(`Time is held at ${formatTime(now)}: the shutdown waits for rack resume, step or until`),
   };
+  const { shutDownHost } = await import("../../console/rack/live/shutdown.ts");
   const done = await withRack(flags.run, (link) => shutDownHost(link, host, options));
   const { nodes, begun, complete, offAt, stopped, regions, lines } = done;
   const counts = { programs: stopped, regions, lines };

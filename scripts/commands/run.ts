@@ -15,11 +15,11 @@ import { runText } from "../../console/reports/report_text.ts";
 import { painted } from "./colour.ts";
 import { onInterrupt } from "./interrupt.ts";
 import { JunitFile, type JunitFlags } from "../../console/reports/junit/file.ts";
+import { addJunitOption, given, whole } from "./options.ts";
 import {
   addAtOnceOptions,
   addCheckOption,
   addElsewhereOption,
-  addJunitOption,
   addRackOptions,
   type AtOnceFlags,
   atOnceOf,
@@ -27,11 +27,9 @@ import {
   type CheckFlags,
   type ElsewhereFlags,
   elsewhereOf,
-  given,
   mannerOf,
   type RackFlags,
-  whole,
-} from "./options.ts";
+} from "./rack_options.ts";
 import { print, Progress, say } from "./output.ts";
 
 interface RunFlags extends RackFlags, CheckFlags, JunitFlags, AtOnceFlags, ElsewhereFlags {

@@ -23,7 +23,7 @@ import {
   checkedScenario,
   type CheckFlags,
   typesOf,
-} from "./options.ts";
+} from "./rack_options.ts";
 import { print, printResult } from "./output.ts";
 
 interface JsonFlag {

@@ -10,17 +10,15 @@ import {
   traceScenario,
 } from "../../console/rack/trace_operation.ts";
 import { onInterrupt } from "./interrupt.ts";
+import { given, type LiveFlags, whole } from "./options.ts";
 import {
   addCheckOption,
   addVariantOptions,
   checkedScenario,
   type CheckFlags,
-  given,
-  type LiveFlags,
   prepareOptions,
   type VariantFlags,
-  whole,
-} from "./options.ts";
+} from "./rack_options.ts";
 import { printResult, say } from "./output.ts";
 
 interface TraceFlags extends VariantFlags, LiveFlags, CheckFlags {

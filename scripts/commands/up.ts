@@ -14,7 +14,7 @@ import {
   elsewhereOf,
   mannerOf,
   type RackFlags,
-} from "./options.ts";
+} from "./rack_options.ts";
 import { print, Progress, say } from "./output.ts";
 
 interface UpFlags extends RackFlags, CheckFlags, ElsewhereFlags {

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { makePlan, PACKINGS, partitionsOf } from "../../fabric/rack/assembly/topology.ts";
-import { crossings } from "../../fabric/rack/plan/cabling.ts";
+import { crossings } from "../../fabric/rack/plan/lookahead.ts";
 import { variants } from "../../fabric/rack/scenario/variants.ts";
 import { PROGRAMS, SERVICES } from "../../fabric/rack/plan/vocabulary.ts";
 import { PROGRAMS as SHIPPED } from "../../nodes/host/programs/programs.ts";

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import fc from "fast-check";
 import { describe, it } from "@std/testing/bdd";
 import { leastDelay } from "../../link/link.ts";
-import { crossings, lookaheadPs } from "../plan/cabling.ts";
+import { crossings, lookaheadPs } from "../plan/lookahead.ts";
 import { delaysTo, Distances } from "../plan/distances.ts";
 import type { NodePlan, RackPlan } from "../plan/plan.ts";
 import { hostProcessingPs, processingPs, rnicProcessingPs } from "../plan/processing.ts";

@@ -1,7 +1,4 @@
-import { createLink, leastDelay, type Link } from "../../link/link.ts";
-import { NEVER, type Time } from "../../base/time.ts";
 import type { CablePlan, Endpoint, NodePlan, RackPlan } from "./plan.ts";
-import { actsOnHead, processingPs } from "./processing.ts";
 
 /** Indexes a plan's list at the first look-up: each device of a large rack looks up. */
 function indexed<Row extends object, Index>(make: (rows: Row) => Index): (rows: Row) => Index {
@@ -20,7 +17,7 @@ export const nodeIndexes = indexed((nodes: readonly NodePlan[]): ReadonlyMap<str
   new Map(nodes.map(({ name }, i) => [name, i]))
 );
 
-function nodeOf({ nodes }: Pick<RackPlan, "nodes">, end: Endpoint): NodePlan {
+export function nodeOf({ nodes }: Pick<RackPlan, "nodes">, end: Endpoint): NodePlan {
   return nodes[nodeIndexes(nodes).get(end.node)!]!;
 }
 
@@ -41,15 +38,8 @@ export const cableEndsByNode = indexed(
   },
 );
 
-/** The least delay of a cause to its effect. */
-export interface Crossing {
-  readonly from: number;
-  readonly to: number;
-  readonly delayPs: Time;
-}
-
 /** Partitions have numbers in the order of their list. */
-function* directionsBetween(
+export function* directionsBetween(
   cables: readonly CablePlan[],
   partitions: ReadonlyArray<{ readonly nodes: readonly string[] }>,
 ) {
@@ -62,20 +52,6 @@ function* directionsBetween(
   }
 }
 
-/** Several cables between two partitions count as one. */
-export function crossings(
-  plan: RackPlan,
-  partitions: ReadonlyArray<{ readonly nodes: readonly string[] }>,
-): Crossing[] {
-  const least = new Map<number, Crossing>();
-  for (const { cable, from, to, ...ends } of directionsBetween(plan.cables, partitions)) {
-    const delayPs = lookaheadPs(plan, cable, ends);
-    const key = from * partitions.length + to;
-    if (delayPs < (least.get(key)?.delayPs ?? NEVER)) least.set(key, { from, to, delayPs });
-  }
-  return [...least.values()];
-}
-
 export function neighboursOf(
   { cables }: Pick<RackPlan, "cables">,
   partitions: ReadonlyArray<{ readonly name: string; readonly nodes: readonly string[] }>,
@@ -85,26 +61,4 @@ export function neighboursOf(
     neighbours.get(partitions[from]!.name)!.add(partitions[to]!.name);
   }
   return neighbours;
-}
-
-export function linkTo(plan: RackPlan, cable: CablePlan, far: Endpoint): Link {
-  return createLink({
-    latencyPs: cable.latencyPs,
-    bitsPerSecond: cable.bitsPerSecond,
-    kind: cable.kind,
-    attach: cable.attach,
-    headOnly: actsOnHead(nodeOf(plan, far)),
-  });
-}
-
-/**
- * The lookahead of the clock, and the time after which `far` detects that `near` lost or got power:
- * a process may die at its very next event, and no peer has run past the notice.
- */
-export function lookaheadPs(
-  plan: RackPlan,
-  cable: CablePlan,
-  ends: { near: Endpoint; far: Endpoint },
-): Time {
-  return processingPs(nodeOf(plan, ends.near)) + leastDelay(linkTo(plan, cable, ends.far));
 }

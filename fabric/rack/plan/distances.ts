@@ -6,7 +6,7 @@
  */
 import { Deadlines } from "../../base/deadlines.ts";
 import { NEVER, type Time } from "../../base/time.ts";
-import { type Crossing, crossings } from "./cabling.ts";
+import { type Crossing, crossings } from "./lookahead.ts";
 import type { RackPlan } from "./plan.ts";
 
 export interface Chain {

@@ -1,7 +1,7 @@
 /** Random racks as cables between partitions, and the least delays by the plainest way there is. */
 import fc from "fast-check";
 import { NEVER, type Time } from "../../base/time.ts";
-import type { Crossing } from "./cabling.ts";
+import type { Crossing } from "./lookahead.ts";
 
 /** Partitions, and the cables between them. */
 export interface Graph {

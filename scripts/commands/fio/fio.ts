@@ -9,14 +9,8 @@ import { type FioRun, hasNoIo, runFio } from "../../../console/fio/run_fio.ts";
 import { plainly } from "../../../console/reports/json.ts";
 import { readScenario } from "../../../console/scenarios/scenario_source.ts";
 import { onInterrupt } from "../interrupt.ts";
-import {
-  addRackChoices,
-  checkWritable,
-  given,
-  type RackChoiceFlags,
-  rackChoicesOf,
-  worldOf,
-} from "../options.ts";
+import { checkWritable, given } from "../options.ts";
+import { addRackChoices, type RackChoiceFlags, rackChoicesOf, worldOf } from "../rack_options.ts";
 import { print, Progress, say } from "../output.ts";
 
 interface FioFlags extends RackChoiceFlags {

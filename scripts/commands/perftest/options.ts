@@ -15,15 +15,8 @@ import {
   PERFTEST_OUTPUTS,
   type PerftestForm,
 } from "../../../console/reports/perftest_columns.ts";
-import {
-  bytesOf,
-  type CheckFlags,
-  given,
-  type RackChoiceFlags,
-  timeOf,
-  whole,
-  wordOf,
-} from "../options.ts";
+import { bytesOf, given, timeOf, whole, wordOf } from "../options.ts";
+import type { CheckFlags, RackChoiceFlags } from "../rack_options.ts";
 import type { Problems } from "./line.ts";
 import { WHY_NO_SL } from "./refused.ts";
 

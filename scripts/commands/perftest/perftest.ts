@@ -11,16 +11,14 @@ import { perftestJson } from "../../../console/reports/perftest_json.ts";
 import { perftestText } from "../../../console/reports/perftest_table.ts";
 import { PERFTEST_OUTPUTS, type PerftestForm } from "../../../console/reports/perftest_columns.ts";
 import { onInterrupt } from "../interrupt.ts";
+import { checkWritable, given, wordOf } from "../options.ts";
 import {
   addCheckOption,
   addRackChoices,
   checkTypesFirst,
-  checkWritable,
-  given,
   rackChoicesOf,
-  wordOf,
   worldOf,
-} from "../options.ts";
+} from "../rack_options.ts";
 import { print, Progress, say } from "../output.ts";
 import { formOf, limitsOf, optionsOf, type PerftestFlags } from "./options.ts";
 import { Line } from "./line.ts";

@@ -9,21 +9,18 @@ import { measuredSweep } from "../../../console/sweep/kept.ts";
 import { checkOutputs } from "../../../console/sweep/outputs.ts";
 import { runSweep } from "../../../console/sweep/run_sweep.ts";
 import { interruptedCode, onInterrupt } from "../interrupt.ts";
+import { addTable, given, readTable, wordOf } from "../options.ts";
 import {
   addAllowRead,
   addAtOnceOptions,
   addCheckOption,
   addPackOption,
-  addTable,
   type AllowReadFlag,
   type AtOnceFlags,
   atOnceOf,
   checkedScenario,
   type CheckFlags,
-  given,
-  readTable,
-  wordOf,
-} from "../options.ts";
+} from "../rack_options.ts";
 import { Progress, say } from "../output.ts";
 import { addPictureOptions, FIGURES, type PictureFlags, show } from "./picture.ts";
 
