@@ -29,25 +29,56 @@ const WORDS: Readonly<Record<string, string>> = {
 /** States, each with those that one step leads to. */
 export type Graph = Map<string, Set<string>>;
 
-/** The model with each rule printing what it leads to. */
+/** The model with each rule printing its name and what it leads to. */
 export function showing(source: string): string {
   const end = source.indexOf('rule "state"');
-  return source.slice(0, end).replaceAll("endrule;", '  put "step\\n"; Show();\nendrule;') +
-    source.slice(end);
+  const shown = source.slice(0, end).replaceAll(
+    /rule "([^"]+)"([^]*?)endrule;/g,
+    (_, name, rule) => `rule "${name}"${rule}  put "step ${name}\\n"; Show();\nendrule;`,
+  );
+  return shown + source.slice(end);
 }
 
+/** A step that a rule of the model makes. */
+export interface ModelStep {
+  readonly rule: string;
+  readonly to: string;
+}
+
+/** States, the first of which is where the model begins, each with the steps from it. */
+export type ModelStates = ReadonlyMap<string, readonly ModelStep[]>;
+
 /** What a checker of such a model has printed: of each state its steps, and then itself. */
-export function modelGraph(text: string): Graph {
-  const graph: Graph = new Map();
-  let steps: string[] = [];
-  for (const [, what, block = ""] of text.matchAll(/^ ?(state|step)\n([^]*?)^ ?end$/gm)) {
+export function modelStates(text: string): ModelStates {
+  const states = new Map<string, ModelStep[]>();
+  let steps: ModelStep[] = [];
+  for (
+    const [, what, rule = "", block = ""] of text.matchAll(
+      /^ ?(state|step)(?: ([^\n]+))?\n([^]*?)^ ?end$/gm,
+    )
+  ) {
     const values = [...block.matchAll(/:(\w+)$/gm)].map(([, word = ""]) => wordOf(word));
     const state = values.join(" ");
-    if (what === "step") steps.push(state);
+    if (what === "step") steps.push({ rule, to: state });
     else {
-      graph.set(state, new Set(steps.filter((to) => to !== state)));
+      states.set(state, steps);
       steps = [];
     }
+  }
+  return states;
+}
+
+/**
+ * The graph of the model, or of the model without a rule: what is still reached from where it begins. Without it no
+ * state is new, so each still holds what the model demands of a state.
+ */
+export function modelGraph(states: ModelStates, without?: string): Graph {
+  const graph: Graph = new Map(), left = [...states.keys()].slice(0, 1);
+  for (let state = left.pop(); state !== undefined; state = left.pop()) {
+    if (graph.has(state)) continue;
+    const steps = states.get(state)!.filter(({ rule, to }) => rule !== without && to !== state);
+    graph.set(state, new Set(steps.map(({ to }) => to)));
+    left.push(...steps.map(({ to }) => to));
   }
   return graph;
 }
