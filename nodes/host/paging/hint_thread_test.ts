@@ -41,7 +41,10 @@ describe("HintThread", () => {
       onFailure: () => {},
       cpu: () => ({
         charge: (ps) => void did.push(ps),
-        settle: nothing,
+        *settle(): Steps<void> {
+          yield* nothing();
+          did.push("settled");
+        },
         *command(command): Steps<RnicReply> {
           yield* nothing();
           did.push(`${command.op} ${"id" in command ? command.id : ""}`);
@@ -72,7 +75,8 @@ describe("HintThread", () => {
     thread.take({ ...event, id: 4, elements: 2 });
     same(begun, [3_510 * NS], "one thread for both");
     run!();
-    same(did, [222 * NS, "hint-work 3", 444 * NS, "hint-work 4"]);
+    const one = [222 * NS, "settled", "hint-work 3"];
+    same(did, [...one, 444 * NS, "settled", "hint-work 4"], "its time has passed when it says so");
     same([thread.jobs, thread.workPs], [2, 666 * NS]);
     thread.take({ ...event, id: 5 });
     thread.reset();

@@ -57,7 +57,8 @@ const range = {
 const RANGE_AT = {
   from: fc.nat(20),
   offset: fc.constantFrom(0, 0, 1, 100),
-  length: fc.nat(6 * PAGE),
+  // Also to a byte before a page's end.
+  length: fc.oneof(fc.nat(6 * PAGE), fc.constantFrom(PAGE - 1, PAGE, 2 * PAGE - 1, 3 * PAGE)),
 };
 /** Of a region's first byte, which the first region has in the middle of a page. */
 const AT = fc.oneof(fc.nat(4 * PAGE), fc.constantFrom(0, PAGE - 100, PAGE, 2 * PAGE));

@@ -435,9 +435,8 @@ export function unitsAhead(hints: Hints, qp: QueuePair): number | undefined {
   const { work } = qp.requester;
   if (end?.life !== qp.life || !end.isAnnouncing || work.length === 0) return undefined;
   const last = work.at(work.end - 1)!, before = work.at(work.end - 2);
-  const distance = before === undefined ? 1 : last.position - before.position;
-  // At the ring's end the WQE's units are split.
-  const unitsOfWqe = distance > 0 ? distance : 1;
+  // One WQE alone says nothing of their size, nor do two about the ring's end.
+  const unitsOfWqe = Math.max(1, last.position - (before ?? last).position);
   const room = LIMITS.workPerQueuePair - work.length;
   return Math.min(end.batch * unitsOfWqe, AHEAD_UNITS_MAX, Math.max(room, 0));
 }
