@@ -237,7 +237,12 @@ export class RegionHandle implements Region {
     yield* this.#begin();
     for (;;) {
       const found = buffer.find(this.#region, piece);
-      if (found === undefined) return this.#loaded(piece, yield* this.#do(piece, LOAD));
+      if (found === undefined) {
+        const data = this.#loaded(piece, yield* this.#do(piece, LOAD));
+        const seen = this.#seen.get(piece.line);
+        if (seen !== undefined) buffer.overlayLine(this.#region, piece.line, seen);
+        return data;
+      }
       if (found.isWhole) return yield* this.#forward(buffer, piece, found.store);
       yield* buffer.until(found.number);
       this.#throwLate();

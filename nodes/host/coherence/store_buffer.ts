@@ -17,6 +17,7 @@
  * stores that it has, so that they keep their order.
  */
 import { assert } from "../../../fabric/base/assert.ts";
+import { LINE_BYTES } from "../../../fabric/base/cache_line.ts";
 import { Fifo } from "../../../fabric/base/fifo.ts";
 import { copyOf } from "../../../fabric/base/slab.ts";
 import { NEVER, type Time } from "../../../fabric/base/time.ts";
@@ -163,6 +164,17 @@ export class StoreBuffer implements HeldStores {
       return { store, number, isWhole };
     }
     return undefined;
+  }
+
+  /** Puts the stores to a line over its bytes: its core does not wait for them as for others' changes. */
+  overlayLine(region: SharedRegion, line: number, bytes: Uint8Array): void {
+    const entries = this.#entries, whole = { line, from: 0, to: LINE_BYTES };
+    for (let number = entries.first; number < entries.end; number++) {
+      const { store } = entries.at(number)!;
+      if (store === undefined || !overlaps(store, region, whole)) continue;
+      const { from, to } = store.piece;
+      bytes.set(store.change.bytes.subarray(from, to), from);
+    }
   }
 
   overlay(address: number, bytes: Uint8Array): void {
