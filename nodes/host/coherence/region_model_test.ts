@@ -79,6 +79,9 @@ const linesOf = (offset: number, length: number) =>
     (_, i) => lineOf(offset) + i,
   );
 
+/** Here nothing is waited for. */
+function* nothing(): Steps<void> {}
+
 class Bench {
   now: Time = 0;
   readonly #world: World;
@@ -165,11 +168,13 @@ class Bench {
       note: (note: AuditRecord) => void this.#notes.push(note),
       charge: (ps: Time) => void (this.#owed += ps),
       *settle(): Steps<void> {
+        yield* nothing();
         bench.now += bench.#owed;
         bench.#owed = 0;
       },
       *sfence() {},
       *waitAny(sources: unknown[], until: Time): Steps<void> {
+        yield* nothing();
         bench.#waits(sources.length, until);
       },
     } as unknown as Cpu;
