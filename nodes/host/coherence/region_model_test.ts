@@ -453,6 +453,7 @@ class Bench {
     while (this.#buffer !== undefined && this.#buffer.nextAt !== NEVER) this.#goOn();
     const stores = this.#requests.filter(({ request: { op } }) => op === "store").length;
     same(this.#stored, stores, "stores that others of this host are told of");
+    same(this.#woken.size, this.#buffer?.waits ?? 0, "waits for the buffer, woken once each");
     const { auditing } = this.#world;
     same(
       [this.#given, this.#paid],

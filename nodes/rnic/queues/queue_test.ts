@@ -168,7 +168,7 @@ describe("queue information", () => {
       const p = pair();
       const { rig, a } = p;
       assert.equal(rig.modify(rig.a, a, { state: "err" }).status, "ok");
-      const framesOut = rig.a.rnic.statistics()["framesOut"];
+      const { framesOut, wqeReads = 0 } = rig.a.rnic.statistics();
       write(p, 0);
       rig.ring(rig.a, a.sq, bell);
       rig.recv(rig.a, a, [{ address: p.from.va, length: 64, lkey: p.from.key }], bell);
@@ -180,6 +180,7 @@ describe("queue information", () => {
       ]);
       const counts = rig.a.rnic.statistics();
       assert.deepEqual([counts["doorbellsRefused"], counts["framesOut"]], [0, framesOut]);
+      assert.equal(counts["wqeReads"]! - wqeReads, 1, "the WQE sent; a receive's place is enough");
     }
   });
 

@@ -104,7 +104,6 @@ export function resumeShared(
     srq.busy = true;
     fetchWqes(device, entry, { unitBytes: entry.unitBytes, owner: { kind: "srq-wqes", srq } });
   }
-  if (srq.waiting.size === 0) return;
   if (!isWanted) serveWaiting(device, srq);
   else if (filled === 0) refuseAllWaiters(device, srq);
 }
