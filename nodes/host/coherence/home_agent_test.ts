@@ -94,6 +94,18 @@ describe("HomeAgent", () => {
     assert.deepEqual(bench.states, [`${LINE} M`, `${LINE} I`, `${LINE} S`]);
   });
 
+  it("decision 16: a core's store that misses costs what the line's memory takes, one that hits only the core's part", () => {
+    const { bench } = benchOf();
+    const costs = [0, LINE].map((line) => {
+      const [miss, hit] = [1, 2].map((value) =>
+        bench.access("home", "store", line, byteAt(0, value)).costPs
+      );
+      return miss! - hit!;
+    });
+    assert.deepEqual(costs, [RIG_TIMING.dramLoadPs, RIG_TIMING.scmLoadPs]);
+    assert.ok(costs[0] !== costs[1]);
+  });
+
   it("decision 7: keeps no record of a line that memory alone has", () => {
     const { bench } = benchOf();
     const whole = { kind: "write", mask: (1n << 64n) - 1n, bytes: new Uint8Array(64) } as const;
