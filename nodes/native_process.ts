@@ -27,23 +27,19 @@ const KILLED = 128 + 9;
 const PATHS_ROOM = 1_024;
 
 /**
- * Two shells, each of which dies with its parent, as the program does: whatever the host's process dies
- * of, and whatever the program waits for. The first one has the program's status, and takes with it what
- * the program has started. `$1` is the parent, which may have died before the signal was asked for.
+ * `$1` is the program's folder, the rest its command. The first shell has the program's status, and takes with it
+ * what the program has started. The second one reads what never comes: where its pipe ends, the host's process has
+ * ended, whatever of, and it takes all with it. A parent's death as a signal (`PR_SET_PDEATHSIG`) would miss those
+ * that a sandbox has begun and not yet told to die with their parent.
  */
-const PROGRAM = `[ $PPID = "$1" ] || exit 1; shift; ulimit -f ${
-  FILE_BYTES / 512
-}; exec >stdout 2>stderr </dev/null 3>requests 4<replies; exec "$@"`;
-const LAUNCH = `[ $PPID = "$1" ] && cd "$2" && shift 2 && ` +
-  `{ setpriv --pdeathsig KILL sh -c '${PROGRAM}' sh $$ "$@"; echo $? >status; kill -KILL 0; } 2>/dev/null`;
-/** Where it cannot, the pipes are opened all the same: the host's process waits for that. */
-const LAUNCHER = `setpriv --pdeathsig KILL true 2>/dev/null && ` +
-  `exec setpriv --pdeathsig KILL sh -c "$0" sh "$@"; cd "$2" && ` +
-  `{ : >stdout; echo "no setpriv --pdeathsig here: expected util-linux" >stderr; ` +
-  `echo 127 >status; : >requests <replies; }`;
+const LAUNCH = `cd "$1" || exit; shift; exec 9<&0
+{ read _; kill -KILL 0; } <&9 9<&- &
+( exec 9<&- </dev/null >stdout 2>stderr; ulimit -f ${FILE_BYTES / 512}
+  exec "$@" 3>requests 4<replies )
+echo $? >status; kill -KILL 0`;
 
 /** What of this machine starts a program, by the names in the shell's text and below. */
-export const NATIVE_COMMANDS = ["sh", "setpriv", "mkfifo", "env", "true"] as const;
+export const NATIVE_COMMANDS = ["sh", "mkfifo", "env"] as const;
 
 export interface NativeOptions {
   /** The preloaded library. */
@@ -66,6 +62,8 @@ class PipedProcess implements NativeProcess {
   readonly #status: string;
   /** The launcher's number, and that of the session with all of the program's processes. */
   readonly #session: number;
+  /** The guard's pipe: its end is the end of all of them. */
+  readonly #alive: WritableStream<Uint8Array>;
   readonly #outputs: Record<"stdout" | "stderr", { readonly file: Deno.FsFile; read: number }>;
   readonly #children: Pipes[] = [];
   #code: number | undefined;
@@ -92,14 +90,15 @@ class PipedProcess implements NativeProcess {
     }).map(([key, value]) => `${key}=${value}`);
     const command = [...wrap?.(folder) ?? [], "env", "-i", ...variables, file, ...given];
     const child = new Deno.Command("sh", {
-      args: ["-c", LAUNCHER, LAUNCH, `${Deno.pid}`, folder, ...command],
-      stdin: "null",
+      args: ["-c", LAUNCH, "sh", folder, ...command],
+      stdin: "piped",
       stdout: "null",
       stderr: "null",
       // A session of its own: Ctrl-C reaches the command, and the end of its pipe the program.
       detached: true,
     }).spawn();
     child.unref();
+    this.#alive = child.stdin;
     this.#session = child.pid;
     this.#status = `${folder}/status`;
     this.#folder = folder;
@@ -146,6 +145,8 @@ class PipedProcess implements NativeProcess {
     for (const pipes of [this.main, ...this.#children]) pipes.close();
     const code = this.#awaitStatus();
     if (code === undefined) killSession(this.#session);
+    // The guard is gone by now, so that there is nothing to flush.
+    this.#alive.close().catch(() => {});
     return this.#code = code ?? KILLED;
   }
 

@@ -77,12 +77,13 @@ const pause = () => new Promise((resolve) => setTimeout(resolve, 20));
 
 /** A module that starts a program and lets it run, without a limit of time: the host is in its turn. */
 function hostOf(
-  { library, directory, name, file, bwrap }: {
+  { library, directory, name, file, wrap }: {
     readonly library: string;
     readonly directory: string;
     readonly name: string;
     readonly file: string;
-    readonly bwrap: string;
+    /** Source text of a function. */
+    readonly wrap?: string | undefined;
   },
 ): string {
   const at = (module: string) =>
@@ -92,11 +93,10 @@ function hostOf(
     const { createNativePort } = await import(${at("native_process.ts")});
     const { sandboxWords } = await import(${at("native_sandbox.ts")});
     const { encodeReply } = await import(${at("host/native/words.ts")});
-    const bwrap = ${JSON.stringify(bwrap)};
     const { main } = createNativePort({
       library: ${JSON.stringify(library)},
       directory: ${JSON.stringify(directory)},
-      ...(bwrap !== "none" && { wrap: (folder) => sandboxWords({ bwrap, hidden: [], folder }) }),
+      wrap: ${wrap},
     }).start(${JSON.stringify({ name, file, argv: [name], env: {} })});
     const head = { error: 0, nowPs: 0, leasePs: Infinity, unwrittenPs: Infinity, alone: 1, ask: 0 };
     const answered = { words: ${JSON.stringify(words)}, bytes: new Uint8Array([${bytes}]) };
@@ -605,7 +605,9 @@ describe("the library of native programs", () => {
 
   it("leaves no process behind a host's process that dies in a turn, whatever the program does in it", async () => {
     const sandbox = await sandboxHere();
-    const ways = ["none", ...("bwrap" in sandbox ? [sandbox.bwrap] : [])];
+    const sandboxed = "bwrap" in sandbox &&
+      `(folder) => sandboxWords({ bwrap: ${JSON.stringify(sandbox.bwrap)}, hidden: [], folder })`;
+    const ways = [undefined, ...(sandboxed ? [sandboxed] : [])];
     const loops = { clocks: "time(NULL)", stores: "n++", sleep: "syscall(SYS_pause)" };
     for (const [name, loop] of Object.entries(loops)) {
       const file = `${folder}/endless-${name}`;
@@ -615,19 +617,31 @@ describe("the library of native programs", () => {
         volatile long n; int main(void) { puts("runs"); for (;;) ${loop}; }`,
       );
       compile("-w", "-o", file, `${file}.c`);
-      for (const bwrap of ways) {
-        const directory = `${folder}/orphans${bwrap === "none" ? "" : "-sandboxed"}`;
-        const host = new Deno.Command(Deno.execPath(), {
-          args: ["eval", hostOf({ library, directory, name, file, bwrap })],
-        }).spawn();
-        const stdout = `${directory}/${name}/stdout`;
-        while (!isThere(stdout) || Deno.readTextFileSync(stdout) === "") await pause();
-        host.kill("SIGKILL");
-        await host.status;
-        while (processesNaming(file).length > 0) await pause();
+      for (const [i, wrap] of ways.entries()) {
+        await dies({ directory: `${folder}/orphans-${i}`, name, file, wrap });
       }
     }
   });
+
+  it("leaves no process behind a host's process that dies as the sandbox of a program begins", async () => {
+    // As bwrap: what is in the sandbox waits for the process outside, and would not end with it.
+    const begin = 'sh -c "echo begins; sleep 600; :" sh "$@" & wait';
+    const wrap = `() => ["sh", "-c", ${JSON.stringify(begin)}, "sh"]`;
+    await dies({ directory: `${folder}/begun`, name: "begun", file: `${folder}/begun-in`, wrap });
+  });
+
+  /** Starts a program, kills its host's process as soon as it has said something, and waits for the end of all. */
+  async function dies(program: Omit<Parameters<typeof hostOf>[0], "library">): Promise<void> {
+    const { directory, name, file } = program;
+    const host = new Deno.Command(Deno.execPath(), {
+      args: ["eval", hostOf({ library, ...program })],
+    }).spawn();
+    const stdout = `${directory}/${name}/stdout`;
+    while (!isThere(stdout) || Deno.readTextFileSync(stdout) === "") await pause();
+    host.kill("SIGKILL");
+    await host.status;
+    while (processesNaming(file).length > 0) await pause();
+  }
 
   it("polls an empty queue within the lease at the same instants as the host", () => {
     const code = `int main(void) {

@@ -71,7 +71,7 @@ export async function nativeFiles(
   for (const command of NATIVE_COMMANDS) {
     const file = executableInPath(command);
     if (file === undefined) {
-      const expected = `it in PATH: Debian's packages dash, coreutils and util-linux have it`;
+      const expected = `it in PATH: Debian's packages dash and coreutils have it`;
       throw refusal("", {
         found: `${command}, which starts native programs, is not there`,
         expected,
