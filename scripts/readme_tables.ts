@@ -5,6 +5,7 @@
 import { helpOf, type OptionTable, orderName } from "../fabric/rack/plan/option_rows.ts";
 import { WORK, WORK_PIECES, WORK_PLACES } from "../fabric/rack/plan/hint_work.ts";
 import { CHOICES } from "../fabric/rack/plan/vocabulary.ts";
+import { ABSENT } from "../nodes/host/calls/absent.ts";
 import {
   CALLS_AS_THERE,
   CALLS_LEFT_OUT,
@@ -26,6 +27,13 @@ const TABLES: Readonly<Record<string, Readonly<Record<string, () => string>>>> =
   "scripts/scenarios/HINTS.md": { "work of hints": () => hintWorkTable() },
   "console/explore/README.md": { explore: () => optionTable(EXPLORE_OPTIONS) },
   "console/chaos/README.md": { chaos: () => optionTable(CHAOS_OPTIONS) },
+  "scripts/scenarios/NATIVE.md": {
+    "verbs that the cards do not have": () =>
+      tableOf([
+        ["verbs that the cards do not have, by EOPNOTSUPP", "because"],
+        ...Object.values(ABSENT).map(({ what, why }) => [what, why]),
+      ]),
+  },
   "scripts/scenarios/FROM_LIBIBVERBS.md": {
     "as in rdma-core": () => callTable("note", CALLS_AS_THERE),
     "differs": () => callTable("because", CALLS_THAT_DIFFER),

@@ -1,4 +1,5 @@
 /** Tests of rdma-core's that do not run on a rack, each with its reason. */
+import { ABSENT, absentText } from "../../nodes/host/calls/absent.ts";
 
 export interface KnownSkip {
   /** Names of tests behind `tests.test_`; a star at the end stands for anything. */
@@ -13,8 +14,7 @@ export interface KnownSkip {
 
 export const KNOWN_SKIPS: readonly KnownSkip[] = [
   {
-    why:
-      "the cards have no XRC: queue pairs of RC with a shared receive queue of one domain are there",
+    why: absentText(ABSENT.xrc),
     says: /Create XRCD is not supported/,
     tests: [
       "atomic.AtomicTest.test_xrc_*",
@@ -25,14 +25,12 @@ export const KNOWN_SKIPS: readonly KnownSkip[] = [
     ],
   },
   {
-    why:
-      "the cards have no memory of their own for programs (ibv_alloc_dm): regions are the host's",
+    why: absentText(ABSENT.cardMemory),
     says: /Device memory is not supported/,
     tests: ["device.DMTest.*", "device.SharedDMTest.*", "mr.DeviceMemory*"],
   },
   {
-    why:
-      "the ports carry RoCE alone: no raw packets, and so no flow rules and no scaling over queues",
+    why: absentText(ABSENT.rawPackets),
     says: /Create (QP type 8|Raw Packet QP .*) is not supported/,
     tests: [
       "flow.*",
@@ -42,13 +40,12 @@ export const KNOWN_SKIPS: readonly KnownSkip[] = [
     ],
   },
   {
-    why: "a host has no device whose memory a dma-buf could be",
+    why: absentText(ABSENT.dmabuf),
     says: /Allocating dmabuf is not supported|DMA-?BUF/i,
     tests: ["mr.DmaBuf*"],
   },
   {
-    why:
-      "a region on demand is a range of addresses: the one of all addresses (implicit) is not there",
+    why: absentText(ABSENT.allAddresses),
     says: /ODP implicit is not supported/,
     tests: ["odp.OdpTestCase.test_odp_implicit_*"],
   },
@@ -66,7 +63,7 @@ export const KNOWN_SKIPS: readonly KnownSkip[] = [
     tests: ["device.DeviceTest.test_query_gid_ex_bad_flow"],
   },
   {
-    why: "the cards match no tags (IBV_SRQT_TM)",
+    why: absentText(ABSENT.tags),
     says: /Extended CQ is not supported/,
     tests: ["tag_matching.*"],
   },

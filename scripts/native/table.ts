@@ -7,6 +7,7 @@
 import { executableInPath } from "../../console/base/executables.ts";
 import { projectFile } from "../../console/base/paths.ts";
 import { PS_PER_MS } from "../../fabric/base/time.ts";
+import { ABSENT } from "../../nodes/host/calls/absent.ts";
 import {
   differenceOf,
   type Lease,
@@ -120,7 +121,7 @@ export const ROWS: readonly TableRow[] = [
   utility("ibv_rc_pingpong", "-g 0 -n 200", ONE),
   utility("ibv_xsrq_pingpong", "-g 0", {
     client: ["-c", "1", "b"],
-    ends: { codes: [1, 1], why: "XRC, which the emulated card has not" },
+    ends: { codes: [1, 1], why: `${ABSENT.xrc.what}, which the emulated card has not` },
   }),
   ...["write", "read", "send", "atomic"].map((verb) => perftest(`ib_${verb}_lat`, "-n 200")),
   perftest("ib_write_lat", "-n 200 -c UC"),

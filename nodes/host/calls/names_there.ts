@@ -20,6 +20,7 @@ import type {
   UdDestination,
 } from "../verbs/objects.ts";
 import type { QpOptions } from "../verbs/queue_pair.ts";
+import { ABSENT, absentText } from "./absent.ts";
 
 /** Calls that stand together on the page. */
 export interface CallsThere {
@@ -287,11 +288,11 @@ export const CALLS_LEFT_OUT: BySubject = {
       there: "ibv_alloc_dmah ibv_dealloc_dmah",
       note: "where the bytes of a DMA write go is the host's `ddio`, for all regions",
     },
-    { there: "ibv_reg_dmabuf_mr", note: "no device has memory of its own" },
+    { there: "ibv_reg_dmabuf_mr", note: absentText(ABSENT.dmabuf) },
     {
       there: `ibv_alloc_dm ibv_free_dm ibv_reg_dm_mr ibv_memcpy_to_dm ibv_memcpy_from_dm
       ibv_import_dm ibv_dm_export_dmabuf_fd`,
-      note: "published measurements of memory on a card are about one card",
+      note: absentText(ABSENT.cardMemory),
     },
   ],
   Completions: [
@@ -299,7 +300,7 @@ export const CALLS_LEFT_OUT: BySubject = {
     { there: "ibv_modify_cq", note: "moderation of interrupts is not modelled" },
     {
       there: "ibv_wc_read_cvlan ibv_wc_read_flow_tag ibv_wc_read_tm_info",
-      note: "frames have no VLAN, and there are no flow tags and no tag matching",
+      note: `frames have no VLAN; ${absentText(ABSENT.tags)}`,
     },
     {
       there: `ibv_create_comp_cntr ibv_destroy_comp_cntr ibv_set_comp_cntr
@@ -311,8 +312,7 @@ export const CALLS_LEFT_OUT: BySubject = {
   "Queue pairs and work": [
     {
       there: `ibv_open_qp ibv_open_xrcd ibv_close_xrcd ibv_get_srq_num ibv_wr_set_xrc_srqn`,
-      note: "XRC: its shared receive queue changes who acknowledges, of which no card's " +
-        "timing is published",
+      note: absentText(ABSENT.xrc),
     },
     { there: "ibv_modify_qp_rate_limit", note: "a queue pair has a `weight` instead" },
     {
@@ -328,7 +328,7 @@ export const CALLS_LEFT_OUT: BySubject = {
       there: "ibv_resolve_eth_l2_from_gid",
       note: "the card has the Ethernet address of each IPv4 address of the rack",
     },
-    { there: "ibv_post_srq_ops", note: "tag matching" },
+    { there: "ibv_post_srq_ops", note: absentText(ABSENT.tags) },
     {
       there: `ibv_create_wq ibv_destroy_wq ibv_modify_wq ibv_post_wq_recv
       ibv_create_rwq_ind_table ibv_destroy_rwq_ind_table ibv_create_flow
@@ -336,7 +336,7 @@ export const CALLS_LEFT_OUT: BySubject = {
       ibv_destroy_flow_action ibv_create_counters ibv_destroy_counters
       ibv_attach_counters_point_flow ibv_read_counters ibv_wr_send_tso
       ibv_is_qpt_supported`,
-      note: "raw packets: frames that are not RoCE have no receiver here",
+      note: absentText(ABSENT.rawPackets),
     },
   ],
   librdmacm: [
