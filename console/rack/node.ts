@@ -47,67 +47,85 @@ const WATCH_MS = 2_000;
  * RackError where the rack is gone, or a device never comes up; the signal's reason before the start.
  */
 export async function runNode(options: NodeOptions): Promise<NodeEnd> {
-  const { devices, signal, onEvent } = options;
+  const { devices, signal } = options;
   checkNames(devices);
-  const [first] = devices as [string];
-  const here = await orAborted(
-    lookOn(addressFor(options.nats, first), {
-      name: first,
-      connectTimeoutMs: Infinity,
-      onWaiting: onEvent,
-      look: (bus) =>
-        untilFound(bus, {
-          signal,
-          onWaiting: onEvent,
-          missing: (all) => missingText(options, all),
-          choose: (all) => chosen(options, all),
-        }),
-    }),
-    signal,
-  );
-  const nats = await withServers(options.nats, first);
-  const { run } = here, directory = options.directoryOf(run);
-  const opened: Opened[] = [];
+  const { run } = await orAborted(found(options, devices[0]!), signal);
+  const nats = await withServers(options.nats, devices[0]!);
+  const directory = options.directoryOf(run), opened: Opened[] = [];
   try {
     for (const device of devices) opened.push(await connect({ ...options, nats }, { run, device }));
-    const parents = await Promise.all(opened.map(async (one): Promise<Parent> => {
-      const { bus, device } = one;
-      return {
-        ...one,
-        parent: await DeviceParent.open({
-          bus,
-          address: addressFor(nats, device),
-          run,
-          partition: device,
-          directory: `${directory}/${device}`,
-          signal,
-          onEvent,
-        }),
-      };
-    }));
+    const parents = await Promise.all(
+      opened.map((one) => parentOf(one, { ...options, nats, run, directory })),
+    );
     options.onStart?.(run, directory);
-    for (const { parent } of parents) parent.start();
-    const over = new AbortController();
-    let untold: string[] = [];
-    try {
-      await Promise.race([
-        Promise.all(parents.map(({ parent }) => parent.over)),
-        aborted(signal),
-        ...parents.map(({ bus }) => lost(bus)),
-        gone(parents[0]!, { run, signal: over.signal }),
-      ]);
-    } finally {
-      over.abort();
-      // Of a rack that is down there is no process left.
-      const cuts = parents.map(async ({ parent, device }) =>
-        await parent.cutPower() ? [] : [device]
-      );
-      untold = (await Promise.all(cuts)).flat();
-    }
+    const untold = await untilOver(parents, { run, signal });
     return { run, directory, devices, end: signal.aborted ? "cut" : "down", untold };
   } finally {
     await Promise.all(opened.map(({ bus }) => bus.close()));
   }
+}
+
+/** Waits for the rack that expects these devices. */
+async function found(options: NodeOptions, first: string): Promise<RunHere> {
+  const { nats, signal, onEvent } = options;
+  return await lookOn(addressFor(nats, first), {
+    name: first,
+    connectTimeoutMs: Infinity,
+    onWaiting: onEvent,
+    look: (bus) =>
+      untilFound(bus, {
+        signal,
+        onWaiting: onEvent,
+        missing: (all) => missingText(options, all),
+        choose: (all) => chosen(options, all),
+      }),
+  });
+}
+
+async function parentOf(
+  opened: Opened,
+  { nats, run, directory, signal, onEvent }:
+    & Pick<NodeOptions, "nats" | "signal" | "onEvent">
+    & Pick<NodeEnd, "run" | "directory">,
+): Promise<Parent> {
+  const { bus, device } = opened;
+  const parent = await DeviceParent.open({
+    bus,
+    address: addressFor(nats, device),
+    run,
+    partition: device,
+    directory: `${directory}/${device}`,
+    signal,
+    onEvent,
+  });
+  return { ...opened, parent };
+}
+
+/**
+ * Starts the devices, waits until the rack has gone down or the signal cuts their power, and leaves none of
+ * their processes. @returns those of whose power failure the rack has not heard.
+ */
+async function untilOver(
+  parents: readonly Parent[],
+  { run, signal }: { readonly run: string; readonly signal: AbortSignal },
+): Promise<string[]> {
+  for (const { parent } of parents) parent.start();
+  const over = new AbortController();
+  let untold: string[] = [];
+  try {
+    await Promise.race([
+      Promise.all(parents.map(({ parent }) => parent.over)),
+      aborted(signal),
+      ...parents.map(({ bus }) => lost(bus)),
+      gone(parents[0]!, { run, signal: over.signal }),
+    ]);
+  } finally {
+    over.abort();
+    // Of a rack that is down there is no process left.
+    const cuts = parents.map(async ({ parent, device }) => await parent.cutPower() ? [] : [device]);
+    untold = (await Promise.all(cuts)).flat();
+  }
+  return untold;
 }
 
 interface Opened {
