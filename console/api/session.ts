@@ -75,14 +75,22 @@ export type AuditEntry = z.infer<typeof auditEntry>;
 export const audit = z.object({ entries: z.array(auditEntry) }).meta({ id: "Audit" });
 
 export const rackLock = z.object({
-  owner: orNull(user).describe("who has brought the rack up, or has locked it first"),
+  owner: orNull(user.omit({ role: true })).describe(
+    "who has brought the rack up, has locked it first, or has got it from its owner",
+  ),
   isLocked: z.boolean().describe("only the owner's orders are carried out"),
+  since: z.string().optional().describe("when the owner or the lock changed last, ISO 8601"),
+  isHere: z.boolean().describe(
+    "the owner is signed in at this console; else any operator may take the rack over",
+  ),
 }).meta({ id: "RackLock" });
 export type RackLock = z.infer<typeof rackLock>;
 
 export const lockOrder = z.discriminatedUnion("action", [
   z.strictObject({ action: z.literal("lock") }),
   z.strictObject({ action: z.literal("unlock") }),
+  z.strictObject({ action: z.literal("take over") })
+    .describe("a rack whose owner is not signed in at this console"),
   z.strictObject({
     action: z.literal("hand over"),
     to: z.string().max(200).describe("the session of the new owner"),

@@ -41,6 +41,7 @@ export interface RackChaosOptions
   extends Pick<CampaignOptions, "seed" | "forMs" | "rounds" | "from" | "onStart" | "onRound"> {
   /** Default: the only rack that is up. */
   readonly run?: string;
+  readonly overrideLock?: boolean;
   /** Heals what the round has broken; the campaign then rejects with the signal's reason. */
   readonly signal?: AbortSignal;
   readonly onProgress?: (title: string, share: number) => void;
@@ -78,7 +79,7 @@ export async function chaosOnRack(options: RackChaosOptions): Promise<CampaignRe
     if (rounds.at(-1)!.outcome === "held") await removeObjects(link, onNotice);
     else onNotice(`${id} is left as the round has left it`);
     return soFar();
-  });
+  }, options);
 }
 
 /** @throws Refusal for a rack whose record could not be judged. */

@@ -1,82 +1,118 @@
 /**
  * Whose rack is whose. The owner of a rack may lock it: then the orders of others are refused, with a
- * sentence that names the owner, until the owner unlocks it, hands it over, or is signed in no more.
- * Looking is open to all. Of this console alone: the command line knows no users.
+ * sentence that names the owner, until the owner unlocks it or hands it over. A lock is a file of the
+ * run (`rack/live/lock.ts`): it outlives this console, and holds for other consoles and the command
+ * line. An owner who is not signed in here cannot be asked: any operator may take such a rack over,
+ * in so many words. Looking is open to all.
  */
 import type { RackLock } from "../api/session.ts";
+import { DamagedFileError } from "../base/files.ts";
+import { runsDirectory } from "../base/paths.ts";
+import { type LockFile, lockText, readLock, writeLock } from "../rack/live/lock.ts";
+import { readSupervisorOf } from "../rack/run_directory.ts";
 import { ApiFailure } from "./doors/errors.ts";
 import type { Caller, Keys } from "./doors/keys.ts";
 
-interface Owned {
-  owner: Caller;
-  isLocked: boolean;
-}
-
 export class Locks {
-  readonly #keys: Pick<Keys, "users">;
-  readonly #owned = new Map<string, Owned>();
+  readonly #keys: Pick<Keys, "users" | "console">;
 
-  constructor(keys: Pick<Keys, "users">) {
+  constructor(keys: Pick<Keys, "users" | "console">) {
     this.#keys = keys;
   }
 
-  /** Who has brought a rack up owns it. */
+  /** Who has brought a rack up owns it. @param run of a rack that may be coming up. */
   own(run: string, owner: Caller): void {
-    this.#owned.set(run, { owner, isLocked: false });
+    this.#write(run, owner, false);
   }
 
   of(run: string): RackLock {
-    const known = this.#known(run);
-    if (known === undefined) return { owner: null, isLocked: false };
-    const { owner: { session, name, role }, isLocked } = known;
-    return { owner: { session, name, role }, isLocked };
+    const known = lockIn(run);
+    if (known === undefined) return { owner: null, isLocked: false, isHere: false };
+    const { owner: { session, name }, isLocked, since } = known;
+    return { owner: { session, name }, isLocked, since, isHere: this.#ownerOf(known) !== undefined };
   }
 
   /** @throws ApiFailure where another has locked the rack. */
   check(run: string, by: Caller): void {
-    const known = this.#known(run);
-    if (known === undefined || !known.isLocked || known.owner.session === by.session) return;
-    const { name } = known.owner;
-    throw new ApiFailure(
-      "not-allowed",
-      `${name} has locked ${run}: ask ${name} to unlock it, or to hand it over`,
-    );
+    const known = lockIn(run);
+    if (known === undefined || !known.isLocked || this.#isOf(known, by)) return;
+    const { name } = known.owner, isHere = this.#ownerOf(known) !== undefined;
+    const ask = `ask ${name} to unlock it, or to hand it over`;
+    const how = isHere ? ask : `${ask}; ${name} is not signed in here, so Team lets you take it over`;
+    throw new ApiFailure("not-allowed", `${lockText(run, known)}: ${how}`);
   }
 
   /** A rack without an owner gets one by its first lock. @throws ApiFailure */
   lock(run: string, by: Caller): void {
-    const known = this.#ownedBy(run, by, "lock");
-    this.#owned.set(run, { owner: known?.owner ?? by, isLocked: true });
+    this.#refuseOthers(run, by, "lock");
+    this.#write(run, by, true);
   }
 
   /** @throws ApiFailure */
   unlock(run: string, by: Caller): void {
-    const known = this.#ownedBy(run, by, "unlock");
-    if (known !== undefined) known.isLocked = false;
+    this.#refuseOthers(run, by, "unlock");
+    if (lockIn(run) !== undefined) this.#write(run, by, false);
   }
 
   /** The lock stays as it is. @param to a session that may give orders. @throws ApiFailure */
   handOver(run: string, by: Caller, to: string): void {
-    const known = this.#ownedBy(run, by, "hand over");
+    this.#refuseOthers(run, by, "hand over");
     const owner = this.#keys.users().find(({ session }) => session === to);
     if (owner?.role !== "operator") {
       throw new ApiFailure("not-found", `${to} is no operator who is signed in`);
     }
-    this.#owned.set(run, { owner, isLocked: known?.isLocked ?? false });
+    this.#write(run, owner, lockIn(run)?.isLocked ?? false);
   }
 
-  #ownedBy(run: string, by: Caller, act: string): Owned | undefined {
-    const known = this.#known(run);
-    if (known === undefined || known.owner.session === by.session) return known;
+  /** The lock stays as it is. @throws ApiFailure where its owner is signed in here. */
+  takeOver(run: string, by: Caller): void {
+    const known = lockIn(run), owner = known && this.#ownerOf(known);
+    if (owner !== undefined && owner.session !== by.session) {
+      throw new ApiFailure("not-allowed", `${owner.name} is signed in: ask ${owner.name} for ${run}`);
+    }
+    this.#write(run, by, known?.isLocked ?? false);
+  }
+
+  #refuseOthers(run: string, by: Caller, act: string): void {
+    const known = lockIn(run);
+    if (known === undefined || this.#isOf(known, by)) return;
     throw new ApiFailure("not-allowed", `${run} is ${known.owner.name}'s to ${act}`);
   }
 
-  /** One who is signed in no more owns nothing. */
-  #known(run: string): Owned | undefined {
-    const known = this.#owned.get(run);
-    if (known === undefined) return undefined;
-    const isThere = this.#keys.users().some(({ session }) => session === known.owner.session);
-    if (!isThere) this.#owned.delete(run);
-    return isThere ? known : undefined;
+  #isOf({ owner }: LockFile, { session }: Caller): boolean {
+    return owner.session === session && owner.console === this.#keys.console(session);
   }
+
+  /** Undefined: the owner's key has ended, or is another console's. */
+  #ownerOf(known: LockFile): Caller | undefined {
+    return this.#keys.users().find((user) => this.#isOf(known, user));
+  }
+
+  #write(run: string, { name, session }: Caller, isLocked: boolean): void {
+    const owner = { name, session, console: this.#keys.console(session) };
+    writeLock(directoryOf(run), { owner, isLocked, since: new Date().toISOString() });
+  }
+}
+
+/** @param run a name from a request, which may be no run's. */
+function lockIn(run: string): LockFile | undefined {
+  if (!RUN_NAME.test(run)) return undefined;
+  const directory = directoryOf(run);
+  return isUp(directory) ? readLock(directory) : undefined;
+}
+
+const RUN_NAME = /^\w[\w.-]*$/;
+
+/** A run whose files are damaged can be removed. */
+function isUp(directory: string): boolean {
+  try {
+    return readSupervisorOf(directory) !== undefined;
+  } catch (error) {
+    if (error instanceof DamagedFileError) return false;
+    throw error;
+  }
+}
+
+function directoryOf(run: string): string {
+  return `${runsDirectory()}/${run}`;
 }

@@ -119,7 +119,7 @@ async function takeOwnDown(own: ReadonlySet<string>) {
   const down: string[] = [];
   for (const { id } of up) {
     if (!own.has(id)) continue;
-    await takeRacksDown({ run: id });
+    await takeRacksDown({ run: id, overrideLock: true });
     down.push(id);
   }
   return { down, left: up.map(({ id }) => id).filter((id) => !down.includes(id)) };

@@ -14,10 +14,17 @@ import { formatTime, type Time } from "../../fabric/base/time.ts";
 import { faultTable } from "../../console/reports/fault_report.ts";
 import { linkFaultRequest, linkFaultsOf, orderLinkFault } from "../../console/rack/live/cables.ts";
 import { type RackUp, withRack } from "../../console/rack/live/racks.ts";
-import { addLiveOptions, given, type LiveFlags, timeOf } from "./options.ts";
+import {
+  addLiveOptions,
+  addOrderOptions,
+  given,
+  type LiveFlags,
+  type OrderFlags,
+  timeOf,
+} from "./options.ts";
 import { printResult } from "./output.ts";
 
-interface LinkFlags extends LiveFlags, Readonly<Partial<Record<FaultTerm, string>>> {
+interface LinkFlags extends OrderFlags, Readonly<Partial<Record<FaultTerm, string>>> {
   readonly at?: string;
   readonly for?: string;
 }
@@ -59,7 +66,7 @@ Example:
 }
 
 function addWhen(command: Command): Command {
-  return addLiveOptions(command)
+  return addOrderOptions(command)
     .option("--at <time>", "at this virtual time (40us), instead of now");
 }
 
@@ -100,7 +107,7 @@ async function order(wanted: Order): Promise<void> {
     const what = action === "heal" || action === "cut" ? action : `${action} ${wanted.value}`;
     const text = `${target}: ${what} from ${formatTime(at)} on`;
     printResult(flags, { fault, action, target: name, atPs: at }, text);
-  });
+  }, flags);
 }
 
 function requestOf({ file }: RackUp, order: Order): LinkFaultRequest {
@@ -124,6 +131,6 @@ function laterOf(option: string, text: string | undefined): Time | undefined {
 }
 
 async function list(flags: LinkFlags): Promise<void> {
-  const rows = await withRack(flags.run, linkFaultsOf);
+  const rows = await withRack(flags.run, linkFaultsOf, { as: "viewer" });
   printResult(flags, rows, rows.length === 0 ? "No cable does anything wrong" : faultTable(rows));
 }

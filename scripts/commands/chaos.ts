@@ -17,6 +17,7 @@ import { onInterrupt } from "./interrupt.ts";
 import { JunitFile, type JunitFlags } from "../../console/reports/junit/file.ts";
 import {
   addJunitOption,
+  addLockOption,
   addNatsOptions,
   addTable,
   type FlagsOf,
@@ -43,6 +44,7 @@ interface ChaosFlags
   readonly save?: string;
   readonly run?: string;
   readonly attach?: string;
+  readonly overrideLock?: boolean;
   readonly json?: boolean;
 }
 
@@ -62,7 +64,7 @@ export function addChaos(program: Command): void {
       "--attach <urls>",
       "without a scenario: on a rack that runs elsewhere, as rack attach finds it",
     );
-  addNatsOptions(played)
+  addLockOption(addNatsOptions(played))
     .option("--json", "one JSON document on stdout")
     .addHelpText(
       "after",
@@ -139,12 +141,12 @@ function onScenario(
 }
 
 function onRackUp(flags: ChaosFlags, common: Common): () => Promise<CampaignReport> {
-  const { attach, json } = flags;
+  const { attach, json, overrideLock } = flags;
   return async () => {
     const run = attach === undefined ? flags.run : (await attachTo(attach, flags)).runFile.run;
     const progress = new Progress({ quiet: json === true });
     return await chaosOnRack({
-      ...{ ...common, ...given({ run }) },
+      ...{ ...common, ...given({ run, overrideLock }) },
       onRound: (round) => {
         progress.clear();
         common.onRound(round);
@@ -157,13 +159,16 @@ function onRackUp(flags: ChaosFlags, common: Common): () => Promise<CampaignRepo
 }
 
 /** @throws Refusal for options of a rack that is up, beside a scenario. */
-function refuseRack({ run, attach, natsUsers, natsCreds, natsCa }: ChaosFlags): void {
+function refuseRack(
+  { run, attach, overrideLock, natsUsers, natsCreds, natsCa }: ChaosFlags,
+): void {
   const given = {
     attach,
     run,
     "nats-users": natsUsers,
     "nats-creds": natsCreds,
     "nats-ca": natsCa,
+    "override-lock": overrideLock,
   };
   const [name] = Object.entries(given).find(([, value]) => value !== undefined) ?? [];
   if (name === undefined) return;
@@ -172,7 +177,7 @@ function refuseRack({ run, attach, natsUsers, natsCreds, natsCa }: ChaosFlags): 
 
 /** Options that a rack that is up has, too. */
 const OF_BOTH: ReadonlySet<string> = new Set([
-  ...["run", "attach", "natsUsers", "natsCreds", "natsCa"],
+  ...["run", "attach", "overrideLock", "natsUsers", "natsCreds", "natsCa"],
   ...["seed", "for", "rounds", "from", "junit", "json"],
 ]);
 

@@ -34,9 +34,11 @@ import { onInterrupt } from "./interrupt.ts";
 import {
   addCaptureOptions,
   addLiveOptions,
+  addLockOption,
   addTable,
   type FlagsOf,
   type LiveFlags,
+  type OrderFlags,
   readTable,
   timeOf,
   VARIANT_OPTION,
@@ -44,15 +46,18 @@ import {
 import { printResult, say } from "./output.ts";
 import type { ResumeFlags } from "./resume/resume.ts";
 
-type UntilFlags = LiveFlags & { readonly count?: string; readonly replay: boolean };
-type FindFlags = UntilFlags & { readonly after?: string; readonly variant?: string };
-type StepFlags = LiveFlags & FlagsOf<typeof STEP_OPTIONS> & { readonly time?: string };
+type UntilFlags = OrderFlags & { readonly count?: string; readonly replay: boolean };
+type FindFlags = Omit<UntilFlags, "overrideLock"> & {
+  readonly after?: string;
+  readonly variant?: string;
+};
+type StepFlags = OrderFlags & FlagsOf<typeof STEP_OPTIONS> & { readonly time?: string };
 
 export function addClock(program: Command): void {
-  clockCommand(program, "pause", "stop virtual time; what is under way comes to an instant's end")
-    .action((flags: LiveFlags) => drive(flags, ({ control }) => pause(control)));
+  orderCommand(program, "pause", "stop virtual time; what is under way comes to an instant's end")
+    .action((flags: OrderFlags) => drive(flags, ({ control }) => pause(control)));
   addResume(program);
-  const stepped = clockCommand(
+  const stepped = orderCommand(
     program,
     "step",
     "let a little happen, then stop: --time 1us or --events 10",
@@ -60,7 +65,7 @@ export function addClock(program: Command): void {
   addTable(stepped, STEP_OPTIONS)
     .option("--time <span>", "so much virtual time from the next event on")
     .action((flags: StepFlags) => drive(flags, ({ control }) => step(control, stepOf(flags))));
-  clockCommand(
+  orderCommand(
     program,
     "until <what...>",
     "run to a virtual time (2ms) or a step (S907, b-rnic:S907), whichever comes first",
@@ -78,12 +83,12 @@ export function addClock(program: Command): void {
     .option(...VARIANT_OPTION)
     .addHelpText("after", wordsText())
     .action((words: string[], flags: FindFlags) => find(words, flags));
-  clockCommand(
+  orderCommand(
     program,
     "pace <rate>",
     "virtual time per second of ours, until another pace: 10us/s, or max",
   )
-    .action((rate: string, flags: LiveFlags) =>
+    .action((rate: string, flags: OrderFlags) =>
       drive(flags, ({ control }) => setPace(control, paceOf(rate)))
     );
   clockCommand(
@@ -96,7 +101,7 @@ export function addClock(program: Command): void {
 
 /** Without a run, of time; with one, of a rack at an instant of it. */
 function addResume(program: Command): void {
-  const command = clockCommand(
+  const command = orderCommand(
     program,
     "resume [id]",
     "resume virtual time, at the pace set last; with a run, bring up a rack as it stood at a time of that run",
@@ -119,7 +124,7 @@ function addResume(program: Command): void {
   addCaptureOptions(command, "; written by rack down");
 }
 
-function refuseWithoutRun({ json: _, run: __, ...rest }: ResumeFlags): void {
+function refuseWithoutRun({ json: _, run: __, overrideLock: ___, ...rest }: ResumeFlags): void {
   const [option] = Object.keys(rest);
   if (option === undefined) return;
   const expected = "it behind the run that is resumed: rack resume RUN --at 2.5ms";
@@ -142,12 +147,16 @@ function clockCommand(program: Command, usage: string, description: string): Com
     .addHelpText("after", `\nExample:\n  ${example}`);
 }
 
+function orderCommand(program: Command, usage: string, description: string): Command {
+  return addLockOption(clockCommand(program, usage, description));
+}
+
 async function drive(
-  flags: LiveFlags,
+  flags: OrderFlags,
   order: (link: RackLink) => Promise<Driven>,
   where?: (status: ClockStatus) => Promise<EventRow[] | undefined>,
 ): Promise<void> {
-  const { status, missed } = await withRack(flags.run, order);
+  const { status, missed } = await withRack(flags.run, order, flags);
   const found = await where?.(status);
   const document = {
     run: status.run,
@@ -274,6 +283,7 @@ async function why(flags: LiveFlags): Promise<void> {
       ]);
       return { ...why, programs, warnings };
     },
+    { as: "viewer" },
   );
   const { next, limit } = status;
   const rows = status.why.map((row) => ({ ...row, next: finite(row.next) }));

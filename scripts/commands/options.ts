@@ -15,6 +15,7 @@ import {
   WORDS_LISTED,
 } from "../../fabric/rack/plan/option_rows.ts";
 import type { NatsFlags } from "../../console/rack/existing_nats.ts";
+import { OVERRIDE_LOCK } from "../../console/rack/live/lock.ts";
 
 export interface LiveFlags {
   readonly run?: string;
@@ -23,6 +24,22 @@ export interface LiveFlags {
 
 export function addLiveOptions(command: Command): Command {
   return addRunOption(command).option("--json", "one JSON document on stdout");
+}
+
+/** Of a command that gives orders to a rack that is up. */
+export interface OrderFlags extends LiveFlags {
+  readonly overrideLock?: boolean;
+}
+
+export function addOrderOptions(command: Command): Command {
+  return addLockOption(addLiveOptions(command));
+}
+
+export function addLockOption(command: Command): Command {
+  return command.option(
+    OVERRIDE_LOCK,
+    "give the order though a user of a console has locked the rack",
+  );
 }
 
 export function addRunOption(command: Command): Command {

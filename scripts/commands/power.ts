@@ -9,17 +9,18 @@ import {
   killService,
   startDevice,
 } from "../../console/rack/live/power.ts";
+import { refuseLocked } from "../../console/rack/live/lock.ts";
 import { findUp, withRack } from "../../console/rack/live/racks.ts";
-import { addLiveOptions, type LiveFlags, timeOf, whole } from "./options.ts";
+import { addOrderOptions, type OrderFlags, timeOf, whole } from "./options.ts";
 import { printResult, say } from "./output.ts";
 
-interface PowerFlags extends LiveFlags {
+interface PowerFlags extends OrderFlags {
   readonly at?: string;
   readonly acceptDamage?: boolean;
 }
 
 export function addPower(program: Command): void {
-  addLiveOptions(program.command("kill <node>"))
+  addOrderOptions(program.command("kill <node>"))
     .description("cut a device's power: its process dies (kill -9); or kill timekeeper or nats")
     .option("--at <time>", "at this virtual time (40us), instead of now")
     .addHelpText(
@@ -29,7 +30,7 @@ export function addPower(program: Command): void {
         "\nExample:\n  rack kill b\n  rack kill b --at 2.5ms",
     )
     .action(kill);
-  addLiveOptions(program.command("shutdown <host>"))
+  addOrderOptions(program.command("shutdown <host>"))
     .description("shut a host down in order: programs end, shared regions go home, caches to SCM")
     .option("--within <time>", "its power goes off so long after the begin, done or not", "1ms")
     .option("--timeout <seconds>", "how long to wait", "120")
@@ -40,7 +41,7 @@ export function addPower(program: Command): void {
         "\nExample:\n  rack shutdown b --within 2ms\n  rack start b",
     )
     .action(shutDown);
-  addLiveOptions(program.command("start <node>"))
+  addOrderOptions(program.command("start <node>"))
     .description("give a device its power back; or wait for timekeeper or nats to be back")
     .option("--accept-damage", "go on with what there is of a host's damaged SCM file")
     .addHelpText(
@@ -54,19 +55,22 @@ export function addPower(program: Command): void {
 async function kill(node: string, flags: PowerFlags): Promise<void> {
   if (flags.at !== undefined) {
     const at = timeOf("--at", flags.at);
-    await withRack(flags.run, (link) => killDeviceAt(link, node, at));
+    await withRack(flags.run, (link) => killDeviceAt(link, node, at), flags);
     printResult(flags, { node, atPs: at }, `${node}: power will fail at ${formatTime(at)}`);
   } else if (isService(node)) {
-    killService(await findUp(flags.run), node);
+    // Without the bus, which may be what is to be killed.
+    const rack = await findUp(flags.run);
+    if (!flags.overrideLock) refuseLocked(rack);
+    killService(rack, node);
     printResult(flags, { node, killed: true }, `${node} is killed; the supervisor starts it again`);
   } else {
-    const { nodes, at } = await withRack(flags.run, (link) => killDevice(link, node));
+    const { nodes, at } = await withRack(flags.run, (link) => killDevice(link, node), flags);
     const text = `${nodes.join(", ")}: power failed at ${formatTime(at)}`;
     printResult(flags, { node, nodes, atPs: at }, text);
   }
 }
 
-interface ShutDownFlags extends LiveFlags {
+interface ShutDownFlags extends OrderFlags {
   readonly within: string;
   readonly timeout: string;
 }
@@ -79,7 +83,7 @@ async function shutDown(host: string, flags: ShutDownFlags): Promise<void> {
       say(`Time is held at ${formatTime(now)}: the shutdown waits for rack resume, step or until`),
   };
   const { shutDownHost } = await import("../../console/rack/live/shutdown.ts");
-  const done = await withRack(flags.run, (link) => shutDownHost(link, host, options));
+  const done = await withRack(flags.run, (link) => shutDownHost(link, host, options), flags);
   const { nodes, begun, complete, offAt, stopped, regions, lines } = done;
   const counts = { programs: stopped, regions, lines };
   const what = [
@@ -108,5 +112,5 @@ async function start(node: string, flags: PowerFlags): Promise<void> {
       const text = `${nodes.join(", ")}: power is back at ${formatTime(at)}`;
       printResult(flags, { node, started, atPs: at }, text);
     }
-  });
+  }, flags);
 }

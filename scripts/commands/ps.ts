@@ -2,6 +2,7 @@ import type { Command } from "commander";
 import { EXIT } from "../../fabric/base/exit.ts";
 import { clockDocument, clockText } from "../../console/rack/live/clock_text.ts";
 import { processesOf, type RunningProcess } from "../../console/rack/live/processes.ts";
+import { lockText, readLock } from "../../console/rack/live/lock.ts";
 import { findUp, isAttached, type RackUp } from "../../console/rack/live/racks.ts";
 import { checkpointNames } from "../../console/replay/checkpoints.ts";
 import { type Column, tableText } from "../../console/reports/table.ts";
@@ -22,14 +23,24 @@ async function ps({ run, json }: LiveFlags): Promise<void> {
   const rack = await findUp(run);
   const { id, directory } = rack;
   const { processes, clock } = await processesOf(rack);
-  const checkpoints = checkpointNames(directory);
+  const checkpoints = checkpointNames(directory), lock = readLock(directory);
   if (json) {
     const time = clock === undefined ? null : clockDocument(clock);
-    print(JSON.stringify({ run: id, directory, clock: time, processes, checkpoints }));
+    print(
+      JSON.stringify({
+        run: id,
+        directory,
+        clock: time,
+        processes,
+        checkpoints,
+        lock: lock ?? null,
+      }),
+    );
   } else {
     const time = clock !== undefined ? clockText(clock) : silence(rack);
     const kept = checkpoints.length === 0 ? "" : `\ncheckpoints: ${checkpoints.join(", ")}`;
-    print(`${id}: ${time}\n${tableText(COLUMNS, processes)}${kept}`);
+    const locked = lock?.isLocked ? `\n${lockText(id, lock)}` : "";
+    print(`${id}: ${time}\n${tableText(COLUMNS, processes)}${kept}${locked}`);
   }
   if (clock === undefined) Deno.exitCode = EXIT.unclear;
 }

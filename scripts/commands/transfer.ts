@@ -16,11 +16,11 @@ import {
 import { isOutput } from "../../console/base/replace_file.ts";
 import { tableText } from "../../console/reports/table.ts";
 import {
-  addLiveOptions,
+  addOrderOptions,
   addTable,
   type FlagsOf,
   given,
-  type LiveFlags,
+  type OrderFlags,
   readTable,
   whole,
   wordOption,
@@ -29,7 +29,7 @@ import { printResult, Progress, say } from "./output.ts";
 
 const METHOD = { method: CHOICES.method };
 
-interface TransferFlags extends LiveFlags, FlagsOf<typeof TRANSFER_CHOICES> {
+interface TransferFlags extends OrderFlags, FlagsOf<typeof TRANSFER_CHOICES> {
   readonly from?: string;
   readonly to?: string;
   readonly on?: string;
@@ -55,14 +55,14 @@ export function addTransfer(program: Command): void {
     )
     .addHelpText("after", "\nExample:\n  rack put --to b ./data.bin --method write-read")
     .action(put);
-  addLiveOptions(program.command("ls"))
+  addOrderOptions(program.command("ls"))
     .description("objects in a host's SCM, as its service lists them to another host")
     .requiredOption("--from <host>", "whose SCM")
     .option("--on <host>", "the host that sends the request; else the first other host")
     .option("--timeout <seconds>", "how long to wait", "120")
     .addHelpText("after", "\nExample:\n  rack ls --from b")
     .action(ls);
-  addLiveOptions(program.command("rm <object>"))
+  addOrderOptions(program.command("rm <object>"))
     .description("remove an object from a host's SCM: its space is free when the command ends")
     .requiredOption("--from <host>", "whose SCM")
     .option("--on <host>", "the host that sends the request; else the first other host")
@@ -72,7 +72,7 @@ export function addTransfer(program: Command): void {
 }
 
 function transferCommand(program: Command, usage: string, description: string): Command {
-  const command = addLiveOptions(program.command(usage)).description(description)
+  const command = addOrderOptions(program.command(usage)).description(description)
     .option("--on <host>", "on which host the program runs; else the first other one")
     .option("--nic <n>", "by which of its RNICs, from 1; else the first");
   return addTable(command, TRANSFER_CHOICES)
@@ -94,7 +94,8 @@ async function transfer<T>(
     onHeld: (program, { now }) =>
       say(`Time is held at ${formatTime(now)}: ${program} waits for rack resume, step or until`),
   };
-  return await withRack(flags.run, (link) => action(link, options))
+  const { overrideLock } = flags;
+  return await withRack(flags.run, (link) => action(link, options), given({ overrideLock }))
     .finally(() => progress.clear());
 }
 

@@ -7,6 +7,8 @@ import { afterAll, beforeAll, describe } from "@std/testing/bdd";
 import { it as itAlone } from "@std/testing/bdd";
 import { type Answer, TestConsole } from "../../console/server/app_testing.ts";
 import { fromFileUrl, projectFile } from "../../console/base/paths.ts";
+import { type RackLink, withRack } from "../../console/rack/live/racks.ts";
+import { takeRacksDown } from "../../console/rack/live/take_down.ts";
 import { RUNNING_OF_USER_MAX } from "../../console/server/jobs/jobs.ts";
 import { browserMissing, BrowserRig } from "../support/browser.ts";
 import { eventually } from "../support/eventually.ts";
@@ -96,17 +98,48 @@ describe("a team's console, by HTTP", () => {
     for (const [method, path, json] of orders) {
       const { status, json: refused } = await send(bob, method, path, json);
       assert.equal(status, 403, `${method} ${path}`);
-      assert.equal(
-        refused.detail,
-        `Ada has locked ${run}: ask Ada to unlock it, or to hand it over`,
-      );
+      const [said, how] = refused.detail.split(/ \(\d{4}-\d\d-\d\d \d\d:\d\d UTC\): /);
+      assert.equal(said, `Ada has locked ${run}`);
+      assert.equal(how, "ask Ada to unlock it, or to hand it over");
     }
+    assert.equal((await send(bob, "POST", lock, { action: "take over" })).status, 403);
     // Looking is open to all.
     await good(bob, "GET", `/racks/${run}/why`);
     await good(ada, "POST", `/racks/${run}/time`, PAUSE);
   });
 
-  it("an owner hands over and unlocks; who has signed out owns nothing", async () => {
+  it("a lock outlives its console, and holds for another one and for the command line", async () => {
+    const lock = `/racks/${run}/lock`, other = new TestConsole({ isReal: true });
+    try {
+      // Its first session has the number of Ada's, and is another's.
+      const eve = await other.signIn("operator", "Eve");
+      const ask = (method: string, path: string, json?: unknown) =>
+        other.send(method, `${API}${path}`, { key: eve, ...(json ? { json } : {}) });
+      const { json: seen } = await ask("GET", lock);
+      assert.deepEqual([seen.owner.name, seen.isLocked, seen.isHere], ["Ada", true, false]);
+      const { status, json } = await ask("POST", `/racks/${run}/time`, PAUSE);
+      assert.equal(status, 403);
+      assert.match(json.detail, /Ada is not signed in here, so Team lets you take it over$/);
+      assert.equal((await ask("POST", lock, { action: "unlock" })).status, 403);
+      const order = (link: RackLink) => link.control.status();
+      await assert.rejects(
+        withRack(run, order),
+        /Ada has locked .* UTC\): expected Ada to unlock it .* or --override-lock/,
+      );
+      await assert.rejects(takeRacksDown({ run }), /Ada has locked/);
+      await withRack(run, order, { as: "viewer" });
+      await withRack(run, order, { overrideLock: true });
+      const { json: taken } = await ask("POST", lock, { action: "take over" });
+      assert.deepEqual([taken.owner.name, taken.isLocked, taken.isHere], ["Eve", true, true]);
+      assert.equal((await send(ada, "POST", `/racks/${run}/time`, PAUSE)).status, 403);
+    } finally {
+      await other.end();
+    }
+    await good(ada, "POST", lock, { action: "take over" });
+    await good(ada, "POST", `/racks/${run}/time`, PAUSE);
+  });
+
+  it("an owner hands over and unlocks; the lock of who has signed out is another's to take over", async () => {
     const lock = `/racks/${run}/lock`;
     const none = await send(ada, "POST", lock, { action: "hand over", to: "operator-99" });
     assert.equal(none.status, 404);
@@ -119,8 +152,10 @@ describe("a team's console, by HTTP", () => {
     await good(ada, "POST", `/racks/${run}/time`, PAUSE);
     await good(bob, "POST", lock, { action: "lock" });
     await good(bob, "DELETE", "/session");
-    assert.deepEqual(await good(ada, "GET", lock), { owner: null, isLocked: false });
-    await good(ada, "POST", `/racks/${run}/time`, PAUSE);
+    assert.equal((await send(ada, "POST", `/racks/${run}/time`, PAUSE)).status, 403);
+    const taken = await good(ada, "POST", lock, { action: "take over" });
+    assert.deepEqual([taken.owner.name, taken.isLocked], ["Ada", true]);
+    await good(ada, "POST", lock, { action: "unlock" });
   });
 
   it("attaches a rack of another machine, and the log has no credential of it", async () => {
@@ -199,6 +234,11 @@ describe("a team's console, in the page", () => {
     await others.locator(".bar").getByRole("button", { name: "pause" }).click();
     await others.locator(".notice").getByText(/^operator-1 has locked .*: ask operator-1/)
       .waitFor();
+    const refused = await rig.commands.run(["pause"]);
+    assert.equal(refused.code, 64, refused.stderr);
+    assert.match(refused.stderr, /^operator-1 has locked .*: expected operator-1 to unlock it .*--override-lock/);
+    const paused = await rig.commands.run(["pause", "--override-lock", "--json"]);
+    assert.equal(paused.code, 0, paused.stderr);
     await dialog.getByLabel("Hand it over to").selectOption({ label: "Bob" });
     await dialog.getByText("It is Bob's, and locked").waitFor();
     const log = dialog.getByRole("region", { name: "Audit log" });

@@ -16,6 +16,7 @@ import {
 } from "../run_directory.ts";
 import { collectFiles, collectRecord, sourcesOf } from "../remote/collect.ts";
 import { ControlClient } from "./control.ts";
+import { refuseLocked } from "./lock.ts";
 
 export interface RackUp {
   readonly id: string;
@@ -102,10 +103,13 @@ export interface LinkOptions {
    * (`--nats`) has one credential for all, with the rights that its owner gave it.
    */
   readonly as?: "supervisor" | "viewer";
+  /** Orders are given though another has locked the rack, or who gives them was asked before. */
+  readonly overrideLock?: boolean;
 }
 
 /**
  * Runs a function with a connection to a rack (see {@link findUp}).
+ * @throws Refusal where it is locked, unless it is only looked at.
  * @throws RackError as soon as the rack has gone down meanwhile.
  */
 export async function withRack<T>(
@@ -114,6 +118,7 @@ export async function withRack<T>(
   options: LinkOptions = {},
 ): Promise<T> {
   const rack = await findUp(run);
+  if (options.as !== "viewer" && !options.overrideLock) refuseLocked(rack);
   const watch = watchEnd(rack);
   const act = async (link: RackLink) => {
     if (isAttached(rack)) await untilAnswers(link);

@@ -13,18 +13,22 @@ import {
   type RunRow,
   writeUncollected,
 } from "../run_directory.ts";
-import { findRun, findUp, listed, type RackUp, refreshDevices, refreshRecord } from "./racks.ts";
+import { refuseLocked } from "./lock.ts";
+import { findRun, findUp, type LinkOptions, listed, type RackUp, refreshDevices, refreshRecord } from "./racks.ts";
 
 /**
  * Takes down the named rack, the only running rack, or all racks, also where the supervisor has
  * ended.
  * @returns for each rack the number of its processes, the paths of its captures, and what of the run
  * is not kept here: files of other machines, captures that could not be written.
- * @throws Refusal where the choice is ambiguous.
+ * @throws Refusal where the choice is ambiguous, or a user of a console has locked one of them.
  */
 export async function takeRacksDown(which: WhichRacks) {
-  const down = [];
-  for (const { id, path } of await chosen(which)) {
+  const down = [], rows = await chosen(which);
+  if (!which.overrideLock) {
+    for (const { id, path } of rows.filter(({ up }) => up)) refuseLocked({ id, directory: path });
+  }
+  for (const { id, path } of rows) {
     const isDetached = readSupervisorOf(path)?.pid === null;
     if (isDetached) await detach(id, path);
     down.push({ id, path, processes: await takeDown(path), isDetached });
@@ -64,7 +68,7 @@ async function refreshAll(rack: RackUp): Promise<void> {
   if (rack.file.captures !== undefined) await refreshDevices(rack, isRecording);
 }
 
-export interface WhichRacks {
+export interface WhichRacks extends Pick<LinkOptions, "overrideLock"> {
   readonly run?: string;
   readonly all?: boolean;
   readonly onForeign?: (ids: readonly string[]) => void;

@@ -36,6 +36,7 @@ export class Keys {
     { readonly role: Role; readonly name: string; readonly sinceMs: number }
   >();
   readonly #keys = new Map<string, Known>();
+  readonly #id = crypto.randomUUID();
   #fixed: string | undefined;
   #sessions = 0;
 
@@ -86,6 +87,11 @@ export class Keys {
     const { wallMs, keyMs = KEY_MS, fixed } = this.#options;
     const known = [...this.#keys.values()].filter(({ usedMs }) => wallMs() - usedMs <= keyMs);
     return [...fixed === undefined ? [] : [FIXED], ...known.map(callerIn)];
+  }
+
+  /** To which console a session belongs: each numbers its own; the owner's own key is one of all. */
+  console(session: string): string {
+    return session === FIXED.session ? FIXED.session : this.#id;
   }
 
   async signOut(key: string): Promise<void> {

@@ -56,7 +56,8 @@ export async function onRack<T>(
   run: string,
   action: (link: RackLink) => Promise<T>,
 ): Promise<T> {
-  return await withRack(await upNamed(run), action);
+  // `lockGuard` knows who gives the order.
+  return await withRack(await upNamed(run), action, { overrideLock: true });
 }
 
 /**

@@ -74,7 +74,7 @@ const getLock = createRoute({
 const postLock = createRoute({
   method: "post",
   path: "/racks/{run}/lock",
-  summary: "Locks a rack, so that others' orders are refused; unlocks it; hands it over",
+  summary: "Locks a rack, so that others' orders are refused; unlocks it; hands it over; takes it over",
   request: { params: runParams, body: takes(lockOrder) },
   responses: answers(rackLock, "Its owner and its lock"),
 });
@@ -137,6 +137,9 @@ export function sessionRoutes(console: Console) {
           break;
         case "unlock":
           locks.unlock(id, caller);
+          break;
+        case "take over":
+          locks.takeOver(id, caller);
           break;
         case "hand over":
           locks.handOver(id, caller, order.to);

@@ -6,6 +6,7 @@ import { api } from "../data/api.ts";
 import { isUp } from "../data/rack.ts";
 import { isOperator, session } from "../data/session.ts";
 import { go, run } from "../state.ts";
+import { when } from "../figures.ts";
 import { close, open } from "./dialogs.tsx";
 import { Loading } from "./empty.tsx";
 import { useFetched } from "./fetched.ts";
@@ -128,8 +129,9 @@ function Lock({ id, changes, during }: { readonly id: string } & Changes & Durin
   const { value } = useFetched(id, () => api.lockOf(id), `${changes}`).value;
   const { value: all } = useFetched("heirs", api.users, `${changes}`).value;
   if (value === undefined) return null;
-  const { owner, isLocked } = value, mine = session.value!.session;
-  const isMine = owner === null || owner.session === mine;
+  const { owner, isLocked, isHere, since = "" } = value, mine = session.value!.session;
+  // Two consoles number their sessions alike.
+  const isOwn = isHere && owner?.session === mine, isMine = owner === null || isOwn;
   const others = all?.users.filter(({ session, role }) => session !== mine && role === "operator");
   const give = (order: LockOrder) => void during(api.lock(id, order));
   return (
@@ -138,13 +140,20 @@ function Lock({ id, changes, during }: { readonly id: string } & Changes & Durin
       <p>
         {owner === null
           ? "It is nobody's"
-          : owner.session === mine
+          : isOwn
           ? "It is yours"
-          : `It is ${owner.name}'s`}
+          : `It is ${owner.name}'s${isHere ? "" : ", who is not signed in here"}`}
         {isLocked
-          ? ", and locked: orders of others are refused."
+          ? `, and locked since ${
+            when(since)
+          }: orders of others are refused, also those of the command line.`
           : ": every operator may give orders."}
       </p>
+      {isOperator.value && !isMine && !isHere && (
+        <div class="acts">
+          <button type="button" onClick={() => give({ action: "take over" })}>Take it over</button>
+        </div>
+      )}
       {isOperator.value && isMine && (
         <div class="acts">
           <button type="button" onClick={() => give({ action: isLocked ? "unlock" : "lock" })}>

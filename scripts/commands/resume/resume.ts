@@ -3,11 +3,11 @@ import { refusal } from "../../../fabric/rack/plan/problem.ts";
 import { readProcesses } from "../../../console/rack/process_table.ts";
 import { type Resumed, resumeRun } from "../../../console/replay/resume/resume_run.ts";
 import { onInterrupt } from "../interrupt.ts";
-import { given, type LiveFlags, type WorldFlags } from "../options.ts";
+import { given, type OrderFlags, type WorldFlags } from "../options.ts";
 import { worldOf } from "../rack_options.ts";
 import { printResult, Progress, say } from "../output.ts";
 
-export interface ResumeFlags extends LiveFlags, WorldFlags {
+export interface ResumeFlags extends OrderFlags, WorldFlags {
   readonly at?: string;
   readonly variant?: string;
   readonly go?: boolean;
