@@ -40,7 +40,7 @@ export interface ExploreScenarioOptions {
   /** `stopped` is called between variants, too. */
   readonly explore: ExploreOptions;
   readonly jobs?: number;
-  /** Has what an exploration that was ended has found of it; not of native programs. */
+  /** Has what an exploration that was ended has found of it. */
   readonly memory?: ExploreMemory;
   /** `share` in [0, 1]. */
   readonly onProgress?: (title: string, share: number) => void;
@@ -118,6 +118,7 @@ async function exploreIn(
         directory: await variantFolder(await directory(), i),
         options: options.explore,
         jobs: options.jobs ?? 1,
+        ...(options.memory && { memory: options.memory }),
         onProgress: tell,
       });
     const verdict = ofAllInstants(found, options.explore);

@@ -15,6 +15,7 @@ import { columnsOf, tableText } from "../reports/table.ts";
 import { explore } from "./explore.ts";
 import { MIXED_METHODS, mixedWrites } from "./mixed_writes.ts";
 import { runRack } from "./rerun.ts";
+import { type ExploreMemory, nameOfRack } from "./steps/memory.ts";
 import { type Counterexample, EXPLORE_DEFAULTS, type ExploredRack } from "./types.ts";
 import { parseScenario } from "../../fabric/rack/scenario/parse_scenario.ts";
 
@@ -146,16 +147,18 @@ export async function exploreCell(place: MatrixPlace): Promise<MatrixCell> {
 /**
  * The cells of these places, in their order, each as soon as it and those before it are explored.
  * @param jobs processes at a time; with one the cells are explored in this process.
+ * @param memory has the cells that a matrix which was ended has explored.
  * @throws Error where a cell was not explored whole.
  */
 export async function* exploreCells(
   places: readonly MatrixPlace[],
   jobs: number,
+  memory?: ExploreMemory,
 ): AsyncGenerator<MatrixCell, void> {
   if (jobs === 1) {
     for (const place of places) {
       await sleep(0);
-      yield await exploreCell(place);
+      yield await rememberedCell(place, () => exploreCell(place), memory);
     }
     return;
   }
@@ -165,8 +168,23 @@ export async function* exploreCells(
   });
   yield* resultsInOrder(places, {
     atOnce: jobs,
-    work: (place, _, lane) => pool.ask<MatrixCell>(lane, place),
+    work: (place, _, lane) =>
+      rememberedCell(place, () => pool.ask<MatrixCell>(lane, place), memory),
   });
+}
+
+async function rememberedCell(
+  place: MatrixPlace,
+  find: () => Promise<MatrixCell>,
+  memory: ExploreMemory | undefined,
+): Promise<MatrixCell> {
+  if (memory === undefined) return await find();
+  const name = `cell ${await nameOfRack(place)}`;
+  const known = memory.recall<MatrixCell>(name);
+  if (known !== undefined) return known;
+  const found = await find();
+  memory.keep(name, found);
+  return found;
 }
 
 /** The cells as a table: a row for each kind of responder, a column for each method. */

@@ -129,24 +129,30 @@ programs: [{ on: a, run: put, to: b, bytes: 4KiB, size: 512, method: persist-opc
       scenario: { text },
       stalls: 400,
     });
+    const matrix = await ask(one, key, "/jobs", { kind: "matrix", jobs: 1 });
     await eventually("some of it is judged", async () => {
-      return (await ask(one, key, `/jobs/${id}`)).job.share > 0.05;
+      return (await ask(one, key, `/jobs/${id}`)).job.share > 0.05 &&
+        (await ask(one, key, `/jobs/${matrix.id}`)).job.share > 0;
     });
     Deno.kill(first.pid, "SIGKILL");
     await first.ended;
     const second = rig.start(["console", "--json"]);
     const [two, other] = await opened(second);
-    const { jobs: [job] } = await ask(two, other, "/jobs");
-    assert.deepEqual([job.kind, job.state], ["explore", "running"]);
-    await eventually("it goes on", async () => {
-      const { job: { notes } } = await ask(two, other, `/jobs/${job.id}`);
-      return Number(/goes on with what (\d+) steps/.exec(notes.join())?.[1]) > 0;
-    });
-    const ended = await fetch(`${two}/api/v1/jobs/${job.id}`, {
-      method: "DELETE",
-      headers: { Authorization: `Bearer ${other}`, "X-Rackmesh": "1" },
-    });
-    await ended.body?.cancel();
+    const { jobs } = await ask(two, other, "/jobs");
+    const seen = jobs.map(({ kind, state }: { kind: string; state: string }) => [kind, state]);
+    assert.deepEqual(seen.toSorted(), [["explore", "running"], ["matrix", "running"]]);
+    for (const { id, kind } of jobs) {
+      const what = kind === "matrix" ? "cells" : "steps";
+      await eventually("it goes on", async () => {
+        const { job: { notes } } = await ask(two, other, `/jobs/${id}`);
+        return Number(RegExp(`goes on with what (\\d+) ${what}`).exec(notes.join())?.[1]) > 0;
+      });
+      const ended = await fetch(`${two}/api/v1/jobs/${id}`, {
+        method: "DELETE",
+        headers: { Authorization: `Bearer ${other}`, "X-Rackmesh": "1" },
+      });
+      await ended.body?.cancel();
+    }
     Deno.kill(second.pid, "SIGINT");
     await second.ended;
     const third = rig.start(["console", "--json"]);

@@ -236,7 +236,10 @@ describe("a team's console, in the page", () => {
       .waitFor();
     const refused = await rig.commands.run(["pause"]);
     assert.equal(refused.code, 64, refused.stderr);
-    assert.match(refused.stderr, /^operator-1 has locked .*: expected operator-1 to unlock it .*--override-lock/);
+    assert.match(
+      refused.stderr,
+      /^operator-1 has locked .*: expected operator-1 to unlock it .*--override-lock/,
+    );
     const paused = await rig.commands.run(["pause", "--override-lock", "--json"]);
     assert.equal(paused.code, 0, paused.stderr);
     await dialog.getByLabel("Hand it over to").selectOption({ label: "Bob" });

@@ -192,4 +192,22 @@ describe("exploreCells", () => {
     for (const place of places) alone.push(await exploreCell(place));
     same(JSON.parse(JSON.stringify(cells, plainly)), JSON.parse(JSON.stringify(alone, plainly)));
   });
+
+  it("asks for the rest alone where it goes on from where another was ended", async () => {
+    const folder = await Deno.makeTempDir({ prefix: "rackmesh-memory-" });
+    const path = `${folder}/found.jsonl`, places = matrixPlaces().slice(0, 2);
+    const crashPoints = async (of: readonly MatrixPlace[]) => {
+      const memory = new ExploreMemory(path);
+      const cells = await Array.fromAsync(exploreCells(of, 1, memory));
+      memory.close();
+      return cells.map((cell) => cell.crashPoints);
+    };
+    const [first] = await crashPoints(places.slice(0, 1));
+    const marked = (await Deno.readTextFile(path)).replace(`:${first},`, ":7777777,");
+    await Deno.writeTextFile(path, marked);
+    const [known, rest] = await crashPoints(places);
+    equal(known, 7777777, "what is remembered is not explored again");
+    equal(rest! > 0 && rest !== known, true);
+    await Deno.remove(folder, { recursive: true });
+  });
 });

@@ -14,6 +14,7 @@ import { openRecord } from "../../nodes/native_records.ts";
 import { createNativePort } from "../../nodes/native_process.ts";
 import type { NativeProcess } from "../../nodes/host/native/port.ts";
 import { exitOf, exploreScenario } from "../../console/explore/explore_scenario.ts";
+import { ExploreMemory } from "../../console/explore/steps/memory.ts";
 import { exploreOptions } from "../../console/explore/options.ts";
 import { exploredText } from "../../console/explore/report.ts";
 import { unseenFlushes } from "../../console/rack/native/unseen_flushes.ts";
@@ -34,6 +35,7 @@ afterAll(() => Deno.remove(folder, { recursive: true }));
 
 interface Explored {
   readonly stopped?: () => boolean;
+  readonly memory?: ExploreMemory;
   /** Recoveries at a time: each in a process of its own, which takes its time to start. */
   readonly jobs?: number;
 }
@@ -41,7 +43,7 @@ interface Explored {
 async function explored(
   path: string,
   options: Parameters<typeof exploreOptions>[0] = {},
-  { stopped, jobs = 1 }: Explored = {},
+  { stopped, memory, jobs = 1 }: Explored = {},
 ) {
   const notices: string[] = [];
   const all = await exploreScenario(await readScenario(path), {
@@ -51,6 +53,7 @@ async function explored(
     },
     explore: { ...exploreOptions(options), ...(stopped && { stopped }) },
     jobs,
+    ...(memory && { memory }),
   });
   const [{ verdict, command, faults }] = all.explored as [typeof all.explored[number]];
   if (faults !== null) await removeRun({ path: faults.replace(/\/[^/]*$/, "") });
@@ -293,7 +296,18 @@ describe("an exploration of native programs", () => {
   });
 
   it("cuts a recovery that writes again, at each instant of it", async () => {
-    const careful = await exploredLog("persist", { recover: "recover careful" });
+    const path = await logScenario("persist", { recover: "recover careful" });
+    const remembered = async (stopped: (memory: ExploreMemory) => boolean = () => false) => {
+      const memory = new ExploreMemory(`${folder}/found.jsonl`), before = memory.size;
+      const found = await explored(path, {}, { memory, stopped: () => stopped(memory) });
+      memory.close();
+      return { ...found, before };
+    };
+    // As a console that is killed leaves it, and the next goes on.
+    const half = await remembered(({ size }) => size > 2);
+    assert.deepEqual([half.verdict, half.before], ["partial", 0]);
+    const careful = await remembered();
+    assert.ok(careful.before > 2);
     assert.deepEqual([careful.verdict, careful.why], ["safe", undefined]);
     assert.ok(careful.again.cut > 3 && careful.again.cut === careful.again.recoveries);
     const careless = await exploredLog("persist", { recover: "recover careless" });
@@ -303,6 +317,13 @@ describe("an exploration of native programs", () => {
     const once = await exploredLog("persist", { recover: "recover careful", cuts: 1 });
     assert.deepEqual([once.verdict, once.code], ["partial", 2]);
     assert.match(once.why!, /were not cut again \(--cuts 1\)/);
+    const file = `${folder}/found.jsonl`, text = await Deno.readTextFile(file);
+    await Deno.writeTextFile(
+      file,
+      text.replaceAll('"wrong":null', '"wrong":"what was remembered"'),
+    );
+    const { verdict, counterexample } = await remembered();
+    assert.deepEqual([verdict, counterexample!.found], ["unsafe", "what was remembered"]);
   });
 
   it("is partial where ways are too many, or it ends early", async () => {

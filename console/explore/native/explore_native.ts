@@ -20,6 +20,7 @@ import type {
 } from "../../rack/own/native_explore_main.ts";
 import { WorkerPool } from "../../rack/own/worker_pool.ts";
 import type { Prepared } from "../../rack/prepare.ts";
+import { type ExploreMemory, nameOfRack } from "../steps/memory.ts";
 import { whyNotAgain } from "../steps/verdict.ts";
 import { coveredText } from "../covering/coverage.ts";
 import {
@@ -29,7 +30,7 @@ import {
   type Verdict,
 } from "../types.ts";
 import type { Repeated } from "./confirm.ts";
-import type { Image, NativeOpening } from "./images.ts";
+import type { CrashImage, Image, NativeOpening } from "./images.ts";
 import { type Breach, breachOf } from "./promises.ts";
 import { type Recovered, recoveriesIn } from "./recovery.ts";
 import { type SharedBreach, SharedPromises } from "./shared_promises.ts";
@@ -83,6 +84,8 @@ export interface ExploreNative {
   readonly options: ExploreOptions;
   /** Recoveries at a time. */
   readonly jobs: number;
+  /** Has what recoveries of an exploration that was ended came to; the run is run again. */
+  readonly memory?: ExploreMemory;
   readonly onProgress: (progress: ExploreProgress) => void;
 }
 
@@ -137,6 +140,8 @@ class NativeExploring {
   readonly #writing = new Set<string>();
   readonly #cutAgain = new Set<string>();
   readonly #again = new Set<string>();
+  /** The name of the rack and of its binaries in the memory. */
+  #rack: Promise<string> | undefined;
   #batch: Batch | undefined;
   #shared: SharedPromises | undefined;
   #isOver = false;
@@ -275,9 +280,29 @@ class NativeExploring {
     const known = this.#images.get(key);
     if (known !== undefined) return known.recovered;
     assert(image !== null, "An image came without its bytes");
-    const recovered = this.#runRecovery(host, image);
+    const recovered = this.#rememberedRecovery(key, { host, image });
     recovered.catch(() => {});
     this.#images.set(key, { image, recovered });
+    return recovered;
+  }
+
+  get #isCutAgain(): boolean {
+    return this.#asked.options.cuts !== 1;
+  }
+
+  async #rememberedRecovery(
+    key: string,
+    { host, image }: Pick<CrashImage, "host" | "image">,
+  ): Promise<RecoveredOnce> {
+    const { memory } = this.#asked;
+    if (memory === undefined) return await this.#runRecovery(host, image);
+    const { plan, native: { binaries }, options } = this.#job;
+    const rack = await (this.#rack ??= nameOfRack({ plan, binaries, options }));
+    const name = `${rack} recovery ${key}`;
+    const known = memory.recall<KeptRecovery>(name);
+    if (known !== undefined) return recoveredIn(known);
+    const recovered = await this.#runRecovery(host, image);
+    if (!isOfThisMachine(recovered)) memory.keep(name, keptOf(recovered));
     return recovered;
   }
 
@@ -287,8 +312,7 @@ class NativeExploring {
     if (this.#isOver) throw new Error("The verdict is known");
     const number = ++this.#recoveries;
     try {
-      const isCutAgain = this.#asked.options.cuts !== 1;
-      const recover = { ...this.#job, host, image, number, isCutAgain };
+      const recover = { ...this.#job, host, image, number, isCutAgain: this.#isCutAgain };
       return await inTime((signal) => this.#pool.ask<RecoveredOnce>(lane, { recover }, { signal }));
     } finally {
       const next = this.#waiting.shift();
@@ -402,6 +426,13 @@ export function recoverers(plan: RackPlan, directory: string) {
   };
 }
 
+const OUT_OF_TIME = `recovery does not end in ${RECOVERY_MS / 1_000} s of real time`;
+
+/** Another time it may come to something else. */
+function isOfThisMachine({ wrong, notRun }: RecoveredOnce): boolean {
+  return notRun !== null || wrong === OUT_OF_TIME;
+}
+
 /** A recovery that does not end in real time is ended by `signal`, and has no good outcome. */
 export async function inTime(
   recover: (signal: AbortSignal) => Promise<RecoveredOnce>,
@@ -411,8 +442,7 @@ export async function inTime(
     return await recover(signal);
   } catch (error) {
     if (!signal.aborted) throw error;
-    const wrong = `recovery does not end in ${RECOVERY_MS / 1_000} s of real time`;
-    return { lines: [], wrong, notRun: null, hasWritten: false, again: [], isWhole: true };
+    return { lines: [], wrong: OUT_OF_TIME, notRun: null, hasWritten: false, again: [], isWhole: true };
   }
 }
 
@@ -428,4 +458,36 @@ function breachIn(
 function promisesOf({ requirements, shared }: NativeOpening): number {
   return shared.length +
     Math.max(0, ...Object.values(requirements).map(({ promised }) => promised.length));
+}
+
+type Again = RecoveredOnce["again"][number];
+
+interface KeptImage extends Omit<Image, "bytes"> {
+  /** In base64. */
+  readonly bytes: string;
+}
+
+/** As an exploration remembers it (`steps/memory.ts`): bytes as text, which JSON can say. */
+interface KeptRecovery extends Omit<RecoveredOnce, "again"> {
+  readonly again: readonly (Omit<Again, "image"> & { readonly image: KeptImage })[];
+}
+
+function keptOf({ again, ...recovered }: RecoveredOnce): KeptRecovery {
+  return {
+    ...recovered,
+    again: again.map(({ image: { offsets, bytes }, ...rest }) => ({
+      ...rest,
+      image: { offsets, bytes: bytes.toBase64() },
+    })),
+  };
+}
+
+function recoveredIn({ again, ...recovered }: KeptRecovery): RecoveredOnce {
+  return {
+    ...recovered,
+    again: again.map(({ image: { offsets, bytes }, ...rest }) => ({
+      ...rest,
+      image: { offsets, bytes: Uint8Array.fromBase64(bytes) },
+    })),
+  };
 }

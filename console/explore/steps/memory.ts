@@ -9,19 +9,17 @@ import type { Turned } from "../interleavings/interleavings.ts";
 import type { StepFound } from "./judge_steps.ts";
 import type { StepWorker } from "./deal.ts";
 
-type Finding = StepFound | Turned | Disturbed;
-
 /** Behind it nothing more is kept, and is found anew. */
 const BYTES_MAX = 256 * 2 ** 20;
 
 export class ExploreMemory {
-  readonly #found = new Map<string, Finding>();
+  readonly #found = new Map<string, unknown>();
   readonly #file: Deno.FsFile;
   #bytes = 0;
 
   /** @param path of a file that need not be there. */
   constructor(path: string) {
-    for (const { name, finding } of linesIfThere<{ name: string; finding: Finding }>(path)) {
+    for (const { name, finding } of linesIfThere<{ name: string; finding: unknown }>(path)) {
       this.#found.set(name, finding);
     }
     // Half a line: the process was ended as it wrote.
@@ -38,11 +36,12 @@ export class ExploreMemory {
     return this.#found.size;
   }
 
-  recall<Found extends Finding>(name: string): Found | undefined {
+  recall<Found>(name: string): Found | undefined {
     return this.#found.get(name) as Found | undefined;
   }
 
-  keep(name: string, finding: Finding): void {
+  /** @param finding what JSON says, and neither null nor undefined. */
+  keep(name: string, finding: unknown): void {
     if (this.#found.has(name) || this.#bytes > BYTES_MAX) return;
     this.#found.set(name, finding);
     const line = new TextEncoder().encode(`${JSON.stringify({ name, finding })}\n`);
@@ -69,7 +68,7 @@ export function remembering(
   worker: StepWorker,
   { memory, rack }: { readonly memory: ExploreMemory; readonly rack: string },
 ): StepWorker {
-  async function remembered<Found extends Finding>(
+  async function remembered<Found>(
     asked: unknown,
     find: () => Promise<Found>,
   ): Promise<Found> {

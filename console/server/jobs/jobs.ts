@@ -12,6 +12,8 @@ import type { JobLine, JobWork } from "./protocol.ts";
 export const RUNNING_MAX = 4, RUNNING_OF_USER_MAX = 3;
 const ENDED_MAX = 50;
 const NOTES_MAX = 100;
+/** Explorations: the next console goes on with one that this one has not come to the end of. */
+const OUTLIVING: ReadonlySet<JobOrder["kind"]> = new Set(["explore", "matrix"]);
 /** A rack of many processes may be being taken down. */
 const END_MS = 20_000;
 
@@ -109,7 +111,7 @@ export class Jobs {
 
   /** @param by who has ordered it, for the audit log. */
   start(work: JobWork, name: string, by?: Caller): Job {
-    const isKept = work.order.kind === "explore" && this.#explorations !== undefined;
+    const isKept = OUTLIVING.has(work.order.kind) && this.#explorations !== undefined;
     const kept = isKept ? this.#explorations!.keep({ work, name, by: by ?? null }) : undefined;
     return this.#start(work, name, { by, kept });
   }

@@ -146,6 +146,14 @@ async function resume(
   say({ say: "end", verdict: "up", isGood: true });
 }
 
+/** @param what it consists of. */
+function memoryAt(path: string | undefined, what: string): ExploreMemory | undefined {
+  if (path === undefined) return undefined;
+  const memory = new ExploreMemory(path), { size } = memory;
+  if (size > 0) say({ say: "note", text: `goes on with what ${size} ${what} have found` });
+  return memory;
+}
+
 async function explore(
   { order, scenario, signal, native, memory: path }: ScenarioWork<"explore"> & {
     readonly native: NativeDoor;
@@ -153,10 +161,7 @@ async function explore(
   },
 ): Promise<void> {
   const options = exploreOptions(fromOrder(EXPLORE_OPTIONS, order));
-  const memory = path === undefined ? undefined : new ExploreMemory(path);
-  if (memory !== undefined && memory.size > 0) {
-    say({ say: "note", text: `goes on with what ${memory.size} steps and runs have found` });
-  }
+  const memory = memoryAt(path, "steps and runs");
   const explored = await exploreScenario(scenario, {
     prepare: { ...valuesIn(CHOICES, order), packing: "all", isTyped: true, signal, native },
     explore: { ...options, stopped: () => signal.aborted },
@@ -211,10 +216,13 @@ function byResponder(places: readonly MatrixPlace[]): MatrixPlace[] {
   ).flat();
 }
 
-async function matrix({ order, signal }: Work<"matrix">): Promise<void> {
+async function matrix(
+  { order, signal, memory: path }: Work<"matrix"> & { readonly memory: string | undefined },
+): Promise<void> {
+  const memory = memoryAt(path, "cells");
   const places = byResponder(matrixPlaces()), cells: MatrixCell[] = [];
   let toldMs = 0;
-  for await (const cell of exploreCells(places, workersOf(order))) {
+  for await (const cell of exploreCells(places, workersOf(order), memory)) {
     cells.push(JSON.parse(JSON.stringify(cell, plainly)));
     onProgress(`${cell.method}, ${cell.update}`, cells.length / places.length);
     if (performance.now() - toldMs > CELLS_MS) {
@@ -366,7 +374,7 @@ async function main(signal: AbortSignal): Promise<void> {
     case "cut":
       return await cut({ order, signal });
     case "matrix":
-      return await matrix({ order, signal });
+      return await matrix({ order, signal, memory });
   }
   assert(given !== undefined, `a job of kind ${order.kind} has a scenario`);
   const scenario = await readScenario(given.path, { ...given.reach, onRead: toldOnce() });
