@@ -5,7 +5,7 @@ import { CAPTURED_MAX, HISTORY_POINTS } from "./replay_terms.ts";
 
 const number = z.number();
 
-const target = z.string().min(1).max(200).describe("the cable: `a-rnic/tor`");
+const target = name.describe("the cable: `a-rnic/tor`");
 const variant = name.optional().describe(
   "of a run with several: name or number from 1; default: the first",
 );

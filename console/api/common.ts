@@ -13,6 +13,7 @@ import {
   type ValueKind,
   type ValuesOf,
 } from "../../fabric/rack/plan/option_rows.ts";
+import { SCENARIO_BYTES_MAX } from "./page_terms.ts";
 import { formatProblem, Refusal } from "../../fabric/rack/plan/problem.ts";
 
 export const time = z.number().int().min(0).describe("picoseconds of virtual time");
@@ -22,6 +23,15 @@ export const timeOrNever = time.nullable().describe("picoseconds of virtual time
 
 /** The server looks the name up in the rack's own before it does anything. */
 export const name = z.string().min(1).max(NAME_LETTERS_MAX);
+
+/** Of an amount or a span of time as it is typed: `1%`, `5us`. */
+export const amount = z.string().max(40);
+
+/** The label of one of a run's variants: the choices that a scenario leaves. A word of a sweep. */
+export const label = z.string().max(400);
+
+/** A scenario's, in YAML. */
+export const scenarioYaml = z.string().max(SCENARIO_BYTES_MAX);
 
 /**
  * `nullable()` of a schema with a name would come into the OpenAPI document as a type that refuses

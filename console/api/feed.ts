@@ -84,6 +84,6 @@ export const batch = z.object({
 export type Batch = z.infer<typeof batch>;
 
 export const feedQuery = z.object({
-  run: z.string().max(200).optional().describe("a rack that is up; without: only jobs and runs"),
+  run: name.optional().describe("a rack that is up; without: only jobs and runs"),
   after: z.coerce.number().int().min(0).optional(),
 });

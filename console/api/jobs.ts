@@ -14,7 +14,7 @@ import {
 } from "../../nodes/host/programs/perftest/terms.ts";
 import { parseVary } from "../sweep/vary.ts";
 import { inProject } from "./scenarios.ts";
-import { name, orderFields, orNull, rule, seed, time } from "./common.ts";
+import { label, name, orderFields, orNull, rule, scenarioYaml, seed, time } from "./common.ts";
 import {
   CHAOS_OPTIONS,
   CLAIMS,
@@ -30,7 +30,7 @@ import { report } from "./report.ts";
 export const scenarioSource = z.union([
   z.strictObject({ shipped: name }),
   z.strictObject({
-    text: z.string().max(4 << 20),
+    text: scenarioYaml,
     ...inProject,
   }),
 ]).meta({ id: "ScenarioSource" });
@@ -83,7 +83,7 @@ export const jobOrder = z.discriminatedUnion("kind", [
     ...claims,
     trace: z.boolean().optional(),
     captures: z.boolean().optional().describe("pcapng files and a Perfetto trace"),
-    counterexample: z.strictObject({ job: name, variant: z.string().max(400) }).optional()
+    counterexample: z.strictObject({ job: name, variant: label }).optional()
       .describe("run with the faults by which an exploration of this console found it"),
   }),
   z.strictObject({
@@ -147,9 +147,9 @@ export const jobOrder = z.discriminatedUnion("kind", [
     ...orderFields({ jobs: SWEEP_OPTIONS.jobs }),
     limitMs: z.number().int().min(1_000 * SWEEP_OPTIONS.limit.least)
       .max(1_000 * SWEEP_OPTIONS.limit.most).optional().describe("of a combination"),
-    x: z.string().max(400).optional().describe("of the picture; else as rack sweep chooses"),
-    y: z.string().max(400).optional(),
-    by: z.array(z.string().max(400)).optional(),
+    x: label.optional().describe("of the picture; else as rack sweep chooses"),
+    y: label.optional(),
+    by: z.array(label).optional(),
   }).superRefine(rule(({ vary }) => void parseVary(vary)))
     .describe("every combination of values, each in a process of its own"),
 ]).meta({ id: "JobOrder" });

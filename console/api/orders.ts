@@ -7,7 +7,7 @@ import {
   OVERTAKEN_MAX,
 } from "../../fabric/rack/plan/link_plan.ts";
 import { PUT_METHODS, TRANSFER_CHOICES } from "../../fabric/rack/plan/vocabulary.ts";
-import { name, orderFields, queryFields, time } from "./common.ts";
+import { amount, name, orderFields, queryFields, time } from "./common.ts";
 import { STEP_OPTIONS } from "./options.ts";
 import { predicate, predicateText } from "./predicate.ts";
 import { clock } from "./rack.ts";
@@ -44,6 +44,8 @@ export const psPerSecond = z.number().int().min(0).describe(
   "virtual ps per second whenever time runs, until another pace is ordered; 0: full speed",
 );
 
+const BREAKS_MAX = 20;
+
 export const timeOrder = z.discriminatedUnion("order", [
   z.strictObject({ order: z.literal("pause") }),
   z.strictObject({ order: z.literal("resume") }),
@@ -56,7 +58,7 @@ export const timeOrder = z.discriminatedUnion("order", [
     order: z.literal("until"),
     atPs: time.optional(),
     step: predicateText.optional(),
-    breaks: z.array(predicate).min(1).max(20).optional().describe(
+    breaks: z.array(predicate).min(1).max(BREAKS_MAX).optional().describe(
       "instead of `step`: whichever comes first, `atPs` included",
     ),
   }),
@@ -72,6 +74,9 @@ export const timeDone = z.object({
   missed: z.string().optional().describe("why the order did not reach its goal"),
 }).meta({ id: "TimeDone" });
 
+/** Of the words that say which packets a fault is of: `only: ack`. */
+const PACKETS_LETTERS_MAX = 80;
+
 /** With the words of a scenario's `faults`. */
 function term<Schema extends z.ZodType>(name: FaultTerm, schema: Schema) {
   return schema.optional().describe(FAULT_TERMS[name].what);
@@ -80,17 +85,17 @@ function term<Schema extends z.ZodType>(name: FaultTerm, schema: Schema) {
 export const linkOrder = z.strictObject({
   target: name.describe("`a-rnic/tor`, `a-rnic->tor`, or a host for its RNIC's cable"),
   action: z.enum(["cut", "heal", ...IMPAIRMENTS]),
-  value: z.string().max(40).optional().describe("`1%`, `5us`: of all but cut and heal"),
+  value: amount.optional().describe("`1%`, `5us`: of all but cut and heal"),
   atPs: time.optional(),
   forPs: time.min(1).optional(),
   untilPs: time.min(1).optional(),
-  share: term("share", z.string().max(40)),
+  share: term("share", amount),
   count: term("count", z.number().int().min(1)),
   nth: term("nth", z.number().int().min(1)),
-  only: term("only", z.string().max(80)),
-  jitter: term("jitter", z.string().max(40)),
+  only: term("only", z.string().max(PACKETS_LETTERS_MAX)),
+  jitter: term("jitter", amount),
   by: term("by", z.number().int().min(1).max(OVERTAKEN_MAX)),
-  hold: term("hold", z.string().max(40)),
+  hold: term("hold", amount),
   past: term("past", z.enum(["icrc"])),
 }).meta({ id: "LinkOrder" });
 export type LinkOrder = z.infer<typeof linkOrder>;

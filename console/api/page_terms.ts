@@ -23,5 +23,8 @@ export const PROJECT_LIMITS = {
   projectBytes: 256 << 20,
 } as const;
 
+/** Larger than any that a person or a program writes. */
+export const SCENARIO_BYTES_MAX = 4 << 20;
+
 /** Of a user's name. */
 export const USER_LETTERS_MAX = 40;

@@ -65,9 +65,12 @@ export const runDetail = run.extend({
 }).meta({ id: "RunDetail" });
 export type RunDetail = z.infer<typeof runDetail>;
 
+/** Of the user's own name of a run. */
+const MARK_LETTERS_MAX = 80;
+
 export const keepOrder = z.strictObject({
   keep: z.boolean(),
-  name: z.string().max(80).optional(),
+  name: z.string().max(MARK_LETTERS_MAX).optional(),
 }).meta({ id: "KeepOrder" });
 
 /** Everything before the instant has happened, and nothing else. */
@@ -106,9 +109,11 @@ export const logs = z.object({
   none: z.string().optional().describe("why the run has no logs"),
 }).meta({ id: "Logs" });
 
+const LOG_LINES_MAX = 10_000;
+
 export const logsQuery = z.object({
-  node: z.string().max(200).optional(),
-  last: z.coerce.number().int().min(1).max(10_000).default(500).describe("so many lines"),
+  node: name.optional(),
+  last: z.coerce.number().int().min(1).max(LOG_LINES_MAX).default(500).describe("so many lines"),
 });
 
 export const attachOrder = z.strictObject({

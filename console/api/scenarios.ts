@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { DEFAULT_PROJECT } from "./page_terms.ts";
 import { projectName } from "./projects.ts";
-import { name, problem, seed } from "./common.ts";
+import { name, problem, scenarioYaml, seed } from "./common.ts";
 
 export const shipped = z.object({
   name: z.string(),
@@ -22,7 +22,7 @@ export const inProject = {
 };
 
 export const validateOrder = z.strictObject({
-  text: z.string().max(4 << 20),
+  text: scenarioYaml,
   ...inProject,
 }).meta({ id: "ValidateOrder" });
 
@@ -43,7 +43,7 @@ export type Validation = z.infer<typeof valid>;
 
 export const runScenario = z.object({
   name: z.string(),
-  text: z.string().describe("its choices made, its paths absolute, what was done as faults:"),
+  text: z.string().describe("its choices made, what was done as faults:"),
   project: projectName.optional().describe("whose uploaded files it reads"),
   faults: z.number().int().describe("done by hand"),
   notes: z.array(z.string()).describe("what of the run the text cannot say"),

@@ -2,7 +2,7 @@
  * The signed-in user. A one-time token becomes a bearer key; the key decides its owner's rights.
  */
 import { z } from "zod";
-import { orNull } from "./common.ts";
+import { name, orNull } from "./common.ts";
 import { USER_LETTERS_MAX } from "./page_terms.ts";
 
 /** A viewer may look at everything but the audit log, and change nothing. */
@@ -93,7 +93,7 @@ export const lockOrder = z.discriminatedUnion("action", [
     .describe("a rack whose owner is not signed in at this console"),
   z.strictObject({
     action: z.literal("hand over"),
-    to: z.string().max(200).describe("the session of the new owner"),
+    to: name.describe("the session of the new owner"),
   }),
 ]).meta({ id: "LockOrder" });
 export type LockOrder = z.infer<typeof lockOrder>;

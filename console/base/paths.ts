@@ -19,14 +19,15 @@ export function toFileUrl(path: string): URL {
 
 /**
  * `$RACKMESH_CACHE`, else `$XDG_CACHE_HOME/rackmesh`, else `$HOME/.cache/rackmesh`.
+ * @returns also the words for it that a shell of the same environment takes.
  * @throws Refusal where the environment has none of them.
  */
-function cacheDirectory(): string {
+function cacheDirectory(): { readonly path: string; readonly words: string } {
   const own = Deno.env.get("RACKMESH_CACHE"), cache = Deno.env.get("XDG_CACHE_HOME");
   const home = Deno.env.get("HOME");
-  if (own) return own;
-  if (cache) return `${cache}/rackmesh`;
-  if (home) return `${home}/.cache/rackmesh`;
+  if (own) return { path: own, words: "$RACKMESH_CACHE" };
+  if (cache) return { path: `${cache}/rackmesh`, words: "$XDG_CACHE_HOME/rackmesh" };
+  if (home) return { path: `${home}/.cache/rackmesh`, words: "~/.cache/rackmesh" };
   const found = "There is no place for runs: HOME is not set";
   throw refusal("", { found, expected: "HOME, XDG_CACHE_HOME or RACKMESH_CACHE" });
 }
@@ -41,7 +42,13 @@ export function runsDirectory(): string {
 
 /** In the user's cache; it may not be there yet. @throws Refusal */
 export function cacheFolder(name: string): string {
-  return `${canonical(cacheDirectory())}/${name}`;
+  return `${canonical(cacheDirectory().path)}/${name}`;
+}
+
+/** The folder of all that is in {@link cacheFolder}, and how to write it without the user's own. */
+export function cacheRoot(): { readonly path: string; readonly words: string } {
+  const { path, words } = cacheDirectory();
+  return { path: canonical(path), words };
 }
 
 function canonical(path: string): string {

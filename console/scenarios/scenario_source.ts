@@ -4,6 +4,7 @@ import { formatSize } from "../../fabric/rack/plan/units.ts";
 import { readScenarioOf } from "../../fabric/rack/scenario/parse_scenario.ts";
 import type { Scenario } from "../../fabric/rack/scenario/scenario.ts";
 import type { YamlSource } from "../../fabric/rack/scenario/yaml_source.ts";
+import { SCENARIO_BYTES_MAX } from "../api/page_terms.ts";
 import { ifThere, readInto } from "../base/files.ts";
 import type { Reach } from "./read_door.ts";
 
@@ -56,9 +57,6 @@ export function allowedFolder(folder: string): string {
   if (real !== undefined && Deno.statSync(real).isDirectory) return real;
   throw refusal("--allow-read", { found: `"${folder}"`, expected: "a folder that is there" });
 }
-
-/** Larger than any that a person or a program writes. */
-const SCENARIO_BYTES_MAX = 4 << 20;
 
 /** A pipe can be read only once. */
 async function readText(path: string): Promise<{ text: string; isFile: boolean }> {

@@ -3,6 +3,7 @@ import { createMiddleware } from "hono/factory";
 import { PROJECT_LIMITS } from "../api/page_terms.ts";
 import type { Console, Env } from "./context.ts";
 import { ApiFailure, failureResponse } from "./doors/errors.ts";
+import { folderGuard } from "./doors/folders.ts";
 import * as doors from "./doors/guards.ts";
 import { completed, documentHead } from "./openapi.ts";
 import { metricsText } from "./metrics.ts";
@@ -69,6 +70,7 @@ export function createApp({ onError, ...console }: AppOptions): App {
   app.use(
     `${API}/*`,
     doors.noStore,
+    folderGuard(console),
     doors.callerGuard(console),
     doors.rateGuard(console),
     doors.auditGuard(console),

@@ -56,15 +56,6 @@ export class Projects {
     return ifThere(() => Deno.realPathSync(this.#root));
   }
 
-  /** A document without the server's own path to uploads: `uploads/PROJECT/FILE` instead. */
-  withoutPlace<Document>(document: Document): Document {
-    const { place } = this, text = JSON.stringify(document);
-    if (place === undefined || text === undefined) return document;
-    const shown = JSON.stringify(`${place}/`).slice(1, -1);
-    if (!text.includes(shown)) return document;
-    return JSON.parse(text.replaceAll(`file://${shown}`, "uploads/").replaceAll(shown, "uploads/"));
-  }
-
   /** Whose files a text names by absolute paths, as the scenario of a run does. */
   namedIn(text: string): string | undefined {
     const { place } = this;

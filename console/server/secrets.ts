@@ -10,7 +10,7 @@ import { SECRET_FILE } from "../scenarios/read_door.ts";
 
 const WORD = /(?:password|token|creds|nkey|seed)"?\s*[:=]\s*"((?:[^"\\]|\\.)+)"/gi;
 /** A shorter one would be found in files that have nothing of it; ours have 48 letters. */
-const LETTERS_LEAST = 8;
+export const LETTERS_LEAST = 8;
 const DEPTH_MAX = 4;
 
 /** Of the racks that are up, and of a run that may have ended. */

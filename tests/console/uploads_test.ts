@@ -3,6 +3,7 @@
  * user; and that credentials of a rack leave it by no file.
  */
 import assert from "node:assert/strict";
+import { ROOT } from "../../console/base/paths.ts";
 import { afterAll, beforeAll, describe, it } from "@std/testing/bdd";
 import { PROJECT_LIMITS } from "../../console/api/page_terms.ts";
 import { type Answer, TestConsole } from "../../console/server/app_testing.ts";
@@ -118,7 +119,7 @@ describe("scenarios of a console", () => {
     const ran = await ended({ kind: "run", packing: "all", scenario: like });
     assert.deepEqual([ran.job.state, ran.job.error], ["done", ""]);
     const found = await reads();
-    const own = `${cache}/console/projects/mine`;
+    const own = "uploads/mine";
     assert.deepEqual(
       found.map(({ target, session, detail }) => [target, session, detail]).toReversed(),
       [
@@ -126,7 +127,7 @@ describe("scenarios of a console", () => {
         [`${own}/data.bin`, "operator-1", { job: ran.job.id }],
       ],
     );
-    // As it was run, it can be run again: its text has absolute paths.
+    // As it was run, it can be run again.
     const again = await good("GET", `/runs/${ran.job.run}/scenario`);
     const repeated = { text: again.text, project: "mine" };
     assert.deepEqual((await good("POST", "/scenarios/validate", repeated)).problems, []);
@@ -153,7 +154,6 @@ describe("scenarios of a console", () => {
     await upload("bad", "bad.ts", bad);
     const scenario = { text: text("{ on: a, program: ./bad.ts }"), project: "bad" };
     const { job } = await ended({ kind: "run", packing: "all", scenario });
-    const place = `${cache}/console/projects`;
     const paths = [
       `/jobs/${job.id}`,
       "/jobs",
@@ -161,12 +161,27 @@ describe("scenarios of a console", () => {
       `/runs/${job.run}/programs`,
       `/runs/${job.run}/file?path=report.json`,
     ];
-    for (const path of paths) {
-      const { status, text } = await console.send("GET", `${API}${path}`, { key: viewer });
+    const told = async (path: string, by = viewer) => {
+      const { status, text } = await console.send("GET", `${API}${path}`, { key: by });
       assert.equal(status, 200, path);
+      for (const folder of [cache, ROOT]) {
+        assert.ok(!text.includes(folder), `${path}: ${text}`);
+      }
+      return text;
+    };
+    for (const path of paths) {
+      const text = await told(path);
       if (path !== "/jobs") assert.match(text, /it broke/, path);
-      assert.ok(!text.includes(place), `${path}: ${text}`);
     }
+    assert.match(await told(`/runs/${job.run}/scenario`), /program: \.\/bad\.ts/);
+    await told(`/runs/${job.run}/file?path=run.json`);
+    await told(`/runs/${job.run}/file?path=scenario.yaml`);
+    await told("/scenarios/new");
+    await told("/audit", key);
+    const outside = await console.send("POST", `${API}/scenarios/validate`, {
+      ...{ key, json: { text: text("{ on: a, program: ../x.ts }"), project: "bad" } },
+    });
+    assert.match(outside.text, /may read \(uploads\/bad, \.\/scripts\/scenarios\)/);
     const report = await good("GET", `/runs/${job.run}/report`);
     assert.match(JSON.stringify(report.results), /uploads\/bad\/bad\.ts:1:/);
   });

@@ -4,6 +4,7 @@ import { stream } from "hono/streaming";
 import { batch, feedQuery } from "../../api/feed.ts";
 import type { Console } from "../context.ts";
 import { ApiFailure } from "../doors/errors.ts";
+import { withoutFolders } from "../doors/folders.ts";
 import { feed } from "../feed/stream.ts";
 import { failures, newRoutes, runNamed } from "./route.ts";
 
@@ -49,7 +50,7 @@ export function feedRoutes(console: Console, feeds: Set<() => void>) {
           run,
           after,
           isAborted: () => out.aborted,
-          write: (line) => out.write(line),
+          write: (line) => out.write(withoutFolders(line, console.projects.place)),
           onEnd: (stop) => {
             end = stop;
             feeds.add(stop);

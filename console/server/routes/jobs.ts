@@ -44,9 +44,9 @@ const cancel = createRoute({
 });
 
 export function jobRoutes(console: Console) {
-  const { jobs, projects } = console;
+  const { jobs } = console;
   return newRoutes()
-    .openapi(list, (c) => c.json(projects.withoutPlace({ jobs: jobs.list() }), 200))
+    .openapi(list, (c) => c.json({ jobs: jobs.list() }, 200))
     .openapi(post, async (c) => {
       const order = c.req.valid("json"), caller = c.get("caller");
       const isText = "scenario" in order && "text" in order.scenario;
@@ -71,7 +71,7 @@ export function jobRoutes(console: Console) {
     .openapi(one, (c) => {
       const found = jobs.find(c.req.valid("param").job);
       if (found === undefined) throw new ApiFailure("not-found", "There is no such job");
-      return c.json(projects.withoutPlace(found), 200);
+      return c.json(found, 200);
     })
     .openapi(cancel, (c) => {
       const { job } = c.req.valid("param");

@@ -124,7 +124,7 @@ export function askerOf({ replays }: Console) {
 }
 
 export function replayRoutes(console: Console) {
-  const { projects, replays } = console, asked = askerOf(console);
+  const { replays } = console, asked = askerOf(console);
 
   return newRoutes()
     .openapi(timeline, async (c) => {
@@ -150,7 +150,7 @@ export function replayRoutes(console: Console) {
         variant,
         async (replay) => replay.programs(at ?? await present(replay), query),
       );
-      return c.json(projects.withoutPlace(found), 200);
+      return c.json(found, 200);
     })
     .openapi(verdicts, async (c) => {
       const { variant, at, ...query } = c.req.valid("query");

@@ -39,10 +39,11 @@ import {
 } from "../../reports/run_summary.ts";
 import { finite } from "../../reports/json.ts";
 import { isThere } from "../../base/files.ts";
+import { cacheRoot, ROOT } from "../../base/paths.ts";
 import type { Console } from "../context.ts";
 import { topologyOf } from "../documents.ts";
 import { ApiFailure } from "../doors/errors.ts";
-import { hideSecrets, hidingSecrets, secretsOf } from "../secrets.ts";
+import { hideSecrets, hidingSecrets, LETTERS_LEAST, secretsOf } from "../secrets.ts";
 import { answers, bytesAnswer, newRoutes, runNamed, runParams, takes } from "./route.ts";
 
 const list = createRoute({
@@ -198,10 +199,14 @@ function checkpointShown({ name, at, taken, events, digest }: Checkpoint): api.C
 }
 
 export function runRoutes({ jobs, projects, replays }: Console) {
-  /** What goes out of a run in no file and no log line: see `secrets.ts`; and where uploads are. */
+  /** What goes out of a run in none of its files: see `secrets.ts`; and the server's folders. */
   async function hiddenOf(id: string): Promise<readonly string[]> {
     const { place } = projects;
-    return [...await secretsOf(id), ...(place === undefined ? [] : [`${place}/`])];
+    const folders = [...(place === undefined ? [] : [place]), cacheRoot().path, ROOT];
+    return [
+      ...await secretsOf(id),
+      ...folders.map((path) => `${path}/`).filter(({ length }) => length >= LETTERS_LEAST),
+    ];
   }
 
   return newRoutes()
@@ -239,8 +244,7 @@ export function runRoutes({ jobs, projects, replays }: Console) {
       const { id, path } = await runNamed(c.req.valid("param").run);
       const report = readReport(path);
       if (report === undefined) throw new ApiFailure("not-found", `${id} has left no report`);
-      const shown = projects.withoutPlace(report);
-      return c.json(shown as unknown as z.infer<typeof reportSchema>, 200);
+      return c.json(report as unknown as z.infer<typeof reportSchema>, 200);
     })
     .openapi(getLogs, async (c) => {
       const { id, path } = await runNamed(c.req.valid("param").run);
@@ -256,7 +260,7 @@ export function runRoutes({ jobs, projects, replays }: Console) {
         lines.push({ log, line });
         if (lines.length > 2 * last) lines.splice(0, last);
       }
-      const secrets = await hiddenOf(id);
+      const secrets = await secretsOf(id);
       const shown = lines.slice(-last).map(({ log, line }) => {
         return { log, line: hideSecrets(line, secrets) };
       });

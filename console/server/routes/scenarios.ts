@@ -4,7 +4,7 @@ import { name } from "../../api/common.ts";
 import * as api from "../../api/scenarios.ts";
 import { readRunFile } from "../../rack/run_directory.ts";
 import { scenarioOfRun } from "../../scenarios/kept_scenario.ts";
-import { SCHEMA_FILE, shippedScenarios } from "../../scenarios/shipped.ts";
+import { SCHEMA_FILE, SHIPPED_FOLDER, shippedScenarios } from "../../scenarios/shipped.ts";
 import { readScenario } from "../../scenarios/scenario_source.ts";
 import { newScenario } from "../../scenarios/new_scenario.ts";
 import { validateScenario } from "../../scenarios/validate.ts";
@@ -80,14 +80,19 @@ export function scenarioRoutes(console: Console) {
       if (runFile === undefined) throw new ApiFailure("not-found", `${id} has no run file`);
       const { plan, partitions } = runFile;
       const found = scenarioOfRun({ run: id, directory, plan, partitions });
-      const project = console.projects.namedIn(found.text);
+      const { projects, allowRead } = console, project = projects.namedIn(found.text);
       const named = project === undefined ? {} : { project };
-      const problems = await readGiven({ text: found.text, ...named }, console)
+      // Each is found again below those that a scenario may read.
+      const own = project === undefined ? [] : [`${projects.place}/${project}`];
+      const text = [...own, SHIPPED_FOLDER, ...allowRead]
+        .reduce((left, folder) => left.replaceAll(`${folder}/`, "./"), found.text);
+      const problems = await readGiven({ text, ...named }, console)
         .then((source) => validateScenario(source, { signal }))
         .then(() => [], problemsOf);
       return c.json({
         ...found,
         ...named,
+        text,
         notes: [...found.notes],
         name: plan.scenario,
         problems,
