@@ -4,8 +4,9 @@
  */
 import { helpOf, type OptionTable, orderName } from "../fabric/rack/plan/option_rows.ts";
 import { WORK, WORK_PIECES, WORK_PLACES } from "../fabric/rack/plan/hint_work.ts";
-import { CHOICES } from "../fabric/rack/plan/vocabulary.ts";
+import { CHOICES, type MethodName } from "../fabric/rack/plan/vocabulary.ts";
 import { ABSENT } from "../nodes/host/calls/absent.ts";
+import { METHOD_ROWS, promiseText } from "../nodes/host/programs/persist/put_methods.ts";
 import {
   CALLS_AS_THERE,
   CALLS_LEFT_OUT,
@@ -34,6 +35,7 @@ const TABLES: Readonly<Record<string, Readonly<Record<string, () => string>>>> =
         ...Object.values(ABSENT).map(({ what, why }) => [what, why]),
       ]),
   },
+  "nodes/host/programs/README.md": { methods: () => methodTable() },
   "scripts/scenarios/FROM_LIBIBVERBS.md": {
     "as in rdma-core": () => callTable("note", CALLS_AS_THERE),
     "differs": () => callTable("because", CALLS_THAT_DIFFER),
@@ -92,6 +94,18 @@ function optionTable(options: OptionTable): string {
       `\`--${name}\``,
       `\`${orderName(name, row)}\``,
       helpOf(row),
+    ]),
+  ]);
+}
+
+function methodTable(): string {
+  return tableOf([
+    ["method", "a message", "promises persistence", "source"],
+    ...Object.entries(METHOD_ROWS).map(([method, { message, source }]) => [
+      code([method]),
+      message,
+      promiseText(method as MethodName),
+      source,
     ]),
   ]);
 }

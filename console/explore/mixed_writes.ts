@@ -26,35 +26,41 @@ import {
 import {
   encodeMessage,
   HEADER_BYTES,
+  immediateOf,
   type Method,
+  type Terms,
 } from "../../nodes/host/programs/common/persist_protocol.ts";
+import {
+  announcesWrites,
+  type MethodPlan,
+  methodPlan,
+} from "../../nodes/host/programs/persist/put_methods.ts";
+import { METHODS } from "../../fabric/rack/plan/vocabulary.ts";
 import type { Mr, SendRequest } from "../../nodes/host/verbs/objects.ts";
 import type { ProgramContext } from "../../nodes/host/program_context.ts";
 
+/** The plan here: one completion at persistence. */
+const planOf = (method: Method) => methodPlan(method, { flush: "cpu", policy: "persistence" });
+
 /** An object that is written by SENDs takes no WRITE. */
-export const MIXED_METHODS = [
-  "write-only",
-  "write-read",
-  "write-send",
-  "write-flush",
-  "persist-opcode",
-  "persist-address",
-] as const satisfies readonly Method[];
-type MixedMethod = typeof MIXED_METHODS[number];
+export const MIXED_METHODS: readonly Method[] = METHODS.filter((method) =>
+  planOf(method).first !== "send"
+);
 
 /** Each write lies in a place of its own, not on a line's bounds. */
 const WRITES = 4, PLACE_BYTES = 1024, AT = 24, BYTES = 100;
 const LAST = WRITES - 1;
+const LAST_IMMEDIATE = immediateOf({ message: LAST, isHead: false });
 /** Areas of the requester's memory: a mark that is sent, the data behind it, and a byte for a READ. */
 const SLOT_BYTES = 256, DATA_AT = HEADER_BYTES, READ_AT = SLOT_BYTES - 1;
 
 /** Options: `to`, `method`. */
 export function* mixedWrites({ cpu, device, options }: ProgramContext): Steps<void> {
-  const { to, method } = options as { readonly to: string; readonly method: MixedMethod };
+  const { to, method } = options as { readonly to: string; readonly method: Method };
   const client = sound(
     yield* openClient(device, {
       to,
-      terms: { method, policy: "persistence", depth: WRITES, messageBytes: BYTES },
+      terms: { method, policy: "persistence", depth: WRITES, ...sizesOf(method) },
       mode: "poll",
       attempts: 10,
       pausePs: 200 * PS_PER_US,
@@ -82,6 +88,11 @@ export function* mixedWrites({ cpu, device, options }: ProgramContext): Steps<vo
   }
 }
 
+/** Of a WRITE WITH IMMEDIATE, the whole place of a write. */
+function sizesOf(method: Method): Pick<Terms, "messageBytes"> {
+  return { messageBytes: announcesWrites(method) ? PLACE_BYTES : BYTES };
+}
+
 function sound<T>(answer: T | Failure): T {
   if (isFailure(answer)) throw new Error(answer.error);
   return answer;
@@ -104,51 +115,48 @@ function placeOf({ va, rkey }: Region, id: number): { readonly va: number; reado
   return { va: va + id * PLACE_BYTES + AT, rkey };
 }
 
+/** The last write by the method, whose second request, if there is one, is posted with it. */
 function lastOf(
-  method: MixedMethod,
+  method: Method,
   { cpu, region, slots }: { cpu: ProgramContext["cpu"]; region: Region; slots: Mr },
 ): SendRequest[] {
-  const write = writeOf(region, slots, LAST), remote = placeOf(region, LAST);
-  const slot = LAST * SLOT_BYTES;
-  const unsignaled = unsignaledOf(write), sendFlags = IBV_SEND_SIGNALED;
-  switch (method) {
-    case "write-only":
-      return [write];
-    case "write-read":
-      return [unsignaled, {
-        opcode: "read",
-        sendFlags,
-        sges: [sge(slots, slot + READ_AT, 1)],
-        remote,
-      }];
-    case "write-send": {
+  const { first, second } = planOf(method);
+  const immediate = announcesWrites(method) && { immediate: LAST_IMMEDIATE };
+  const write = { ...writeOf(region, slots, LAST), opcode: first, ...immediate };
+  if (second === undefined) return [write];
+  return [unsignaledOf(write), secondOf(second, { cpu, region, slots })];
+}
+
+function secondOf(
+  second: NonNullable<MethodPlan["second"]>,
+  { cpu, region, slots }: { cpu: ProgramContext["cpu"]; region: Region; slots: Mr },
+): SendRequest {
+  const remote = placeOf(region, LAST), slot = LAST * SLOT_BYTES, sendFlags = IBV_SEND_SIGNALED;
+  switch (second) {
+    case "read":
+    case "compare":
+      return { opcode: "read", sendFlags, sges: [sge(slots, slot + READ_AT, 1)], remote };
+    case "flush": {
+      const range = { selectivity: "range", length: BYTES } as const;
+      const flush = { placement: IBV_FLUSH_PERSISTENT, ...range };
+      return { opcode: "flush", sendFlags, remote, flush };
+    }
+    case "send": {
       const mark = encodeMessage({ type: "persist-mark", id: LAST, va: remote.va, length: BYTES });
       cpu.store(slots.address + slot, mark);
       const sges = [sge(slots, slot, mark.length)];
-      return [unsignaled, { opcode: "send", sendFlags: flagsFor(mark.length), sges }];
+      return { opcode: "send", sendFlags: flagsFor(mark.length), sges };
     }
-    case "write-flush": {
-      const flush = {
-        placement: IBV_FLUSH_PERSISTENT,
-        selectivity: "range",
-        length: BYTES,
-      } as const;
-      return [unsignaled, { opcode: "flush", sendFlags, remote, flush }];
-    }
-    case "persist-opcode":
-      return [{ ...write, opcode: "write-persistence" }];
-    case "persist-address":
-      return [{ ...write, opcode: "write-persist-address" }];
   }
 }
 
-function* isConfirmed(client: PersistClient, method: MixedMethod): Steps<boolean> {
+function* isConfirmed(client: PersistClient, method: Method): Steps<boolean> {
   for (;;) {
     const completions = yield* nextCompletions(client);
     if (isFailure(completions)) return false;
     for (const completion of completions) {
       if (completion.status !== "SUCCESS") return false;
-      if (method !== "write-send") return true;
+      if (planOf(method).persistedBy !== "reply") return true;
       if (completion.opcode !== "recv") continue;
       return received(client, completion)?.type === "flushed";
     }

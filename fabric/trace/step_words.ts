@@ -53,6 +53,8 @@ export const STEP_WORDS: Readonly<Record<string, Meaning>> = {
   "post-round": { text: "@ posts a request of an append" },
   "written": { text: "@ learns that a message is written" },
   "sent": { text: "@ learns that a message is sent" },
+  "answered": { text: "@ learns that the other CPU has taken a message" },
+  "read-back": { text: "@ takes the CQE of the READ behind a WRITE" },
   "flushed": { text: "@ learns that a message is flushed" },
   "compared": { text: "@ compares what it has read back" },
   "read-answered": { text: "@ takes the CQE of the READ behind a SEND" },

@@ -27,6 +27,8 @@ const WAYS = [
   { way: "check", put: "method: write-verify, level: check" },
   { way: "verify", put: "method: write-verify, level: verify" },
   { way: "verify-crc", put: "method: write-verify, level: verify-crc" },
+  { way: "read-back", put: "method: write-verify, level: read-back" },
+  { way: "crc-after", put: "method: write-verify, level: crc-after" },
   {
     way: "verify-crc, history",
     put: "method: write-verify, level: verify-crc",

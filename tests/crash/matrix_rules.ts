@@ -5,10 +5,22 @@
 import type { MatrixPlace } from "../../console/explore/matrix.ts";
 
 /** Methods that ask for the persistence of some bytes, not of all that was written before. */
-const NAMES_A_RANGE: readonly MatrixPlace["method"][] = ["write-send", "write-flush"];
+const NAMES_A_RANGE: readonly MatrixPlace["method"][] = [
+  "write-send",
+  "write-flush",
+  "librpma-gpspm",
+  "write-send-workers",
+  "write-imm-flush",
+];
 
 /** Methods that do not have the CPU flush or store their data. */
-const BY_WRITES_ALONE: readonly MatrixPlace["method"][] = ["write-only", "write-read"];
+const BY_WRITES_ALONE: readonly MatrixPlace["method"][] = [
+  "write-only",
+  "write-read",
+  "librpma-apm",
+  "emulated-flush",
+  "write-imm",
+];
 
 /** Why what the method takes for persistence is not that here; undefined where it is. */
 export function whyUnsafe(place: MatrixPlace): string | undefined {
@@ -30,8 +42,14 @@ export function whyUnsafe(place: MatrixPlace): string | undefined {
         ? undefined
         : "P-12: a WRITE's completion says that the card has it, not that it is persistent";
     case "write-read":
+    case "librpma-apm":
+    case "emulated-flush":
       return leaves === "the CPU"
         ? "P-04: a READ pushes writes out of the I/O controller, not out of the cache"
+        : undefined;
+    case "write-imm":
+      return leaves === "the CPU"
+        ? "P-04: that the CPU knows of a WRITE pushes nothing out of its cache"
         : undefined;
     case "send-read":
       if (receiveBuffer === "dram") {

@@ -3,6 +3,7 @@
  * that it needs, with the power of the responder cut at many instants, and over cables that do wrong. What
  * is wrong on purpose is caught.
  */
+import { METHODS } from "../../fabric/rack/plan/vocabulary.ts";
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { PS_PER_S } from "../../fabric/base/time.ts";
@@ -171,12 +172,23 @@ function expected(method: Method, host: Host): Expected {
     case "write-only":
       return { rounds: 1, ordered: !byCpu, promises: all, requests: { write: 2 } };
     case "write-read":
+    case "librpma-apm":
       return { rounds: 1, ordered: !byCpu, promises: !byCpu, requests: { write: 2, read: 1 } };
+    case "emulated-flush":
+      return { rounds: 2, ordered: !byCpu, promises: !byCpu, requests: { write: 2, read: 2 } };
+    case "write-imm":
+      return { rounds: 1, ordered: !byCpu, promises: !byCpu, requests: { write: 2, recv: 1 } };
+    case "write-imm-flush": {
+      const rounds = byCpu ? 2 : 1;
+      return { rounds, ordered: true, promises: true, requests: { write: 2, recv: rounds } };
+    }
     case "send-flush":
       return { rounds: 1, ordered: true, promises: true, requests: { send: 1, recv: 1 } };
     case "send-read":
       return { rounds: 1, ordered: true, promises: !byCpu, requests: { send: 2, read: 1 } };
     case "write-send":
+    case "librpma-gpspm":
+    case "write-send-workers":
       return { rounds: 1, ordered: true, promises: true, requests: { write: 1, send: 1, recv: 1 } };
     case "write-flush":
       return { rounds: 1, ordered: true, promises: true, requests: { write: 2, flush: 2 } };
@@ -187,16 +199,6 @@ function expected(method: Method, host: Host): Expected {
   }
 }
 
-const METHODS: readonly Method[] = [
-  "write-only",
-  "write-read",
-  "send-flush",
-  "write-send",
-  "write-flush",
-  "persist-opcode",
-  "persist-address",
-  "send-read",
-];
 const NAMES = Object.keys(HOSTS) as Host[];
 
 /** How often a program waited before it posted more of the same update: its own steps, counted. */

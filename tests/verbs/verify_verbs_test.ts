@@ -13,7 +13,7 @@ import type { VerifyRequest, WorkCompletion } from "../../nodes/host/verbs/objec
 import type { Program, ProgramContext } from "../../nodes/host/program_context.ts";
 
 const SERVICE = "verified";
-const REGION_BYTES = 64 * 1024;
+const REGION_BYTES = 128 * 1024;
 /** Lies outside of every write's place. */
 const LAST_WORD = REGION_BYTES - 8;
 
@@ -114,6 +114,8 @@ const CHECKS = {
   "check": ["crc-before"],
   "verify": ["crc-before", "compared"],
   "verify-crc": ["crc-before", "crc-after"],
+  "read-back": ["compared"],
+  "crc-after": ["crc-after"],
 } as const;
 
 describe("verified writes by verbs", () => {

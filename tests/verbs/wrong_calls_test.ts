@@ -424,7 +424,7 @@ const VERBS: readonly (readonly [keyof typeof VERB_CALLS, ...Case])[] = [
   [
     "postSend",
     post(() => ({ opcode: "write-verify", verify: { level: "full" } })),
-    'requests.verify.level is "full": expected one of "none", "check", "verify", "verify-crc"',
+    'requests.verify.level is "full": expected one of "none", "check", "verify", "verify-crc", "read-back", "crc-after"',
   ],
   [
     "postSend",

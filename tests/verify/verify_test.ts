@@ -72,6 +72,8 @@ const HOSTS = [
   { name: "DDIO on", host: "ddio: on" },
 ] as const;
 
+const LOOKED_AT = ["verify", "verify-crc", "read-back", "crc-after"];
+
 describe("verified writes over the rack", () => {
   for (const topology of ["star", "direct"] as const) {
     it(`V-01, V-04, V-07: ${topology}: every level writes all and is told so once`, () => {
@@ -82,7 +84,7 @@ describe("verified writes over the rack", () => {
           assert.equal(put.unexpected, 0);
           assert.deepEqual(put.requests, { write: 16, read: 0, send: 0, flush: 0, recv: 0 });
           assert.ok(isIntact(file, survived));
-          const isLookedAt = level === "verify" || level === "verify-crc";
+          const isLookedAt = LOOKED_AT.includes(level);
           assert.deepEqual(put.verified!.looked, isLookedAt ? [[0, file.length]] : []);
           assert.equal(card.verifyWritesIn, 16);
           assert.equal(card.verifyReadBacks, isLookedAt ? 16 : 0);

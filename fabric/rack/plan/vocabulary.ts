@@ -16,6 +16,17 @@ export const METHODS = [
   "persist-address",
   /** P-10, P-51: a SEND into receive buffers, then a READ: persistent if the buffers are. */
   "send-read",
+  /** librpma's appliance mode: WRITE and READ posted together, one round trip. */
+  "librpma-apm",
+  /** An emulated FLUSH: a READ behind each WRITE, awaited before anything that must come after. */
+  "emulated-flush",
+  /** WRITE WITH IMMEDIATE: the CPU learns of it and answers, but flushes nothing. */
+  "write-imm",
+  "write-imm-flush",
+  /** librpma's general purpose mode: WRITE and SEND posted together; the CPU flushes and answers. */
+  "librpma-gpspm",
+  /** The same, and worker threads flush and answer. */
+  "write-send-workers",
 ] as const;
 
 /** How `put` verifies that its data has arrived (V-01). */

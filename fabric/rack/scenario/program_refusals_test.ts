@@ -225,17 +225,17 @@ const WRONG: readonly Refusal[] = [
       "  - { on: a, run: put, to: b, method: [write-read, write-send] }",
       "  - { on: b, run: put, to: a, method: all }",
     ),
-    "5: programs[1].method: found write-only, write-read, send-flush, write-send, write-flush, persist-opcode, persist-address, send-read, expected write-read, write-send, as above",
+    "5: programs[1].method: found write-only, write-read, send-flush, write-send, write-flush, persist-opcode, persist-address, send-read, librpma-apm, emulated-flush, write-imm, write-imm-flush, librpma-gpspm, write-send-workers, expected write-read, write-send, as above",
   ],
   [
     "V-04: a level that there is not",
     withLines("programs: [{ on: a, run: put, to: b, method: write-verify, level: crc }]"),
-    '3: programs[0].level: found "crc", expected none, check, verify or verify-crc',
+    '3: programs[0].level: found "crc", expected none, check, verify, verify-crc, read-back or crc-after',
   ],
   [
     "V-01: a method that only put has",
     withLines("programs: [{ on: a, run: append, to: b, method: write-verify }]"),
-    '3: programs[0].method: found "write-verify", expected write-only, write-read, send-flush, write-send, write-flush, persist-opcode, persist-address or send-read',
+    '3: programs[0].method: found "write-verify", expected write-only, write-read, send-flush, write-send, write-flush, persist-opcode, persist-address, send-read, librpma-apm, emulated-flush, write-imm, write-imm-flush, librpma-gpspm or write-send-workers',
   ],
 ];
 

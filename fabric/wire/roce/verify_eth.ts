@@ -28,14 +28,42 @@ export type VerifyEth = HeaderOf<typeof VERIFY_ETH_FIELDS>;
 export const VERIFY_VERSION = 1;
 /** The CRC of Ethernet, zlib and the ICRC (`icrc.ts`), which RNICs implement already. */
 export const VERIFY_ALGORITHM = { none: 0, crc32: 1 } as const;
-/** V-04: status after the DMA write, CRC before it, CRC before and comparison after, CRC twice. */
-export const VERIFY_LEVELS = ["none", "check", "verify", "verify-crc"] as const;
+/**
+ * The checks of each level (V-04), which are names of the document's settings: CRC before the data
+ * is written, and the read-back after it, with a direct comparison or by CRC. `read-back` is its
+ * claim 2, which has no CRC at all, `crc-after` claim 3. A level's place is its number on the wire.
+ */
+const LEVEL_CHECKS = {
+  none: { before: false, readBack: undefined },
+  check: { before: true, readBack: undefined },
+  verify: { before: true, readBack: "compare" },
+  "verify-crc": { before: true, readBack: "crc" },
+  "read-back": { before: false, readBack: "compare" },
+  "crc-after": { before: false, readBack: "crc" },
+} as const satisfies Readonly<Record<VerifyLevel, LevelChecks>>;
+
+interface LevelChecks {
+  readonly before: boolean;
+  readonly readBack: "compare" | "crc" | undefined;
+}
+
+export const VERIFY_LEVELS = Object.keys(LEVEL_CHECKS) as readonly (keyof typeof LEVEL_CHECKS)[];
 /** V-04: the checks of a verified write's receiver before it answers. */
-export type VerifyLevel = "none" | "check" | "verify" | "verify-crc";
+export type VerifyLevel = "none" | "check" | "verify" | "verify-crc" | "read-back" | "crc-after";
+
+export function checksOf(level: VerifyLevel): LevelChecks {
+  return LEVEL_CHECKS[level];
+}
 
 /** V-03. */
 export function readsBack(level: VerifyLevel): boolean {
-  return level === "verify" || level === "verify-crc";
+  return LEVEL_CHECKS[level].readBack !== undefined;
+}
+
+/** Of the data, by the sender; else its field is 0 and ignored. */
+export function algorithmOf(level: VerifyLevel): number {
+  const { before, readBack } = LEVEL_CHECKS[level];
+  return before || readBack === "crc" ? VERIFY_ALGORITHM.crc32 : VERIFY_ALGORITHM.none;
 }
 
 export function makeVerifyEth(
@@ -43,7 +71,7 @@ export function makeVerifyEth(
 ): VerifyEth {
   return {
     version: VERIFY_VERSION,
-    algorithm: level === "none" ? VERIFY_ALGORITHM.none : VERIFY_ALGORITHM.crc32,
+    algorithm: algorithmOf(level),
     level: VERIFY_LEVELS.indexOf(level),
     persist,
     reserved: 0,

@@ -3,6 +3,8 @@ import { describe, it } from "@std/testing/bdd";
 import fc from "fast-check";
 import { EXTENSION_HEADERS } from "./extension_headers.ts";
 import {
+  algorithmOf,
+  checksOf,
   decodeVerdict,
   decodeVerifyResult,
   encodeVerdict,
@@ -42,7 +44,7 @@ describe("makeVerifyEth", () => {
     };
     assert.deepEqual(
       VERIFY_LEVELS.map((_, index) => bytesOf(index, false)),
-      ["01000000", "01010100", "01010200", "01010300"],
+      ["01000000", "01010100", "01010200", "01010300", "01000400", "01010500"],
     );
     assert.equal(bytesOf(3, true), "01010380");
   });
@@ -92,18 +94,32 @@ describe("decodeVerifyResult", () => {
 });
 
 describe("isVerifiable", () => {
-  it("V-02 (in part): sets a limit to what waits for its CRC, and to nothing else", () => {
+  it("V-02 (in part): sets a limit to what waits on the card until all of it is there, and to nothing else", () => {
     const longest = VERIFY_LEVELS.map((level) => [
       isVerifiable(level, VERIFY_BYTES_MAX),
       isVerifiable(level, VERIFY_BYTES_MAX + 1),
     ]);
-    assert.deepEqual(longest, [[true, true], [true, false], [true, false], [true, false]]);
+    assert.deepEqual(longest, [[true, true], ...Array(5).fill([true, false])]);
   });
 });
 
 describe("readsBack", () => {
-  it("V-03 (in part), V-04 (in part): is of the two levels that look at memory", () => {
-    assert.deepEqual(VERIFY_LEVELS.filter(readsBack), ["verify", "verify-crc"]);
+  it("V-03 (in part), V-04 (in part): is of the levels that look at memory", () => {
+    assert.deepEqual(VERIFY_LEVELS.filter(readsBack), [
+      "verify",
+      "verify-crc",
+      "read-back",
+      "crc-after",
+    ]);
+  });
+});
+
+describe("checksOf", () => {
+  it("V-04: claim 2 has no CRC at all, claim 3 none before the data is written", () => {
+    assert.deepEqual(checksOf("read-back"), { before: false, readBack: "compare" });
+    assert.deepEqual(checksOf("crc-after"), { before: false, readBack: "crc" });
+    const without = VERIFY_LEVELS.filter((level) => algorithmOf(level) === VERIFY_ALGORITHM.none);
+    assert.deepEqual(without, ["none", "read-back"]);
   });
 });
 

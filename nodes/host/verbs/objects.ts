@@ -591,7 +591,8 @@ export interface VerifyRequest {
   /**
    * V-04: `none`: the response follows the data's write; `check`: data with a wrong CRC is not
    * written; `verify`: also reads back and compares; `verify-crc`: compares the CRC of the data
-   * read back.
+   * read back; `read-back`: compares without any CRC; `crc-after`: compares the CRC of the data
+   * read back, and checks none before.
    */
   readonly level: VerifyLevel;
   /** V-09: the response also means that the data survives a power failure; false by default. */

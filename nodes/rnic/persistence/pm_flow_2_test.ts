@@ -4,6 +4,8 @@ import { describe, it } from "@std/testing/bdd";
 import { PS_PER_US } from "../../../fabric/base/time.ts";
 import { ACCESS } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import { OPCODE } from "../../../fabric/wire/roce/opcode.ts";
+import { decodeRecvWqe } from "../../../fabric/wire/host_bus/wqe.ts";
+import { RECV_STRIDE } from "../testing/fake_host_testing.ts";
 import { RECV_RETRY_PS } from "../state/limits.ts";
 import {
   EVERY_ACCESS,
@@ -43,6 +45,31 @@ describe("PM module, flow 2", () => {
     assert.deepEqual(statuses(p), ["SUCCESS"]);
     assert.equal(p.rig.poll(p.rig.b, p.b.sendCq)[0]?.status, "SUCCESS", "S1017");
     assert.equal(p.rig.b.rnic.statistics()["lsbReads"], 0);
+  });
+
+  it("P-26: writes the RECV's WQE in the host's memory with VA, length and PSN, then clears it, then its CQE", () => {
+    const p = persistingPair(FLOW_2);
+    const wqe = { address: p.from.va + RECV_AT, length: 64, lkey: p.to.key };
+    p.rig.recv(p.rig.b, p.b, [wqe]);
+    const { address } = p.b.rq, { host } = p.rig.b;
+    assert.ok(host.memory.subarray(address, address + 16).some((byte) => byte !== 0));
+    post(p, "write-persistence", { length: 2500, at: 100 });
+    p.rig.ring(p.rig.a, p.a.sq);
+    p.rig.run(() => p.rig.b.rnic.statistics()["recvPersisted"] === 1);
+    p.rig.runFor(5 * PS_PER_US);
+    const [cqe] = p.rig.poll(p.rig.b, p.b.recvCq);
+    assert.equal(cqe?.opcode, "recv-persistence");
+    const ends = [address, p.b.recvCq.address];
+    const writes = host.log.flatMap((message) =>
+      message.kind === "memory-write" && ends.includes(message.address) ? [message] : []
+    );
+    const [first, second, third] = writes.map(({ address: at, data }) => ({ at, data }));
+    assert.equal(writes.length, 3);
+    const range = { address: p.to.va + 100, length: 2500, lkey: cqe.psn };
+    assert.deepEqual(decodeRecvWqe(first!.data), [range]);
+    assert.deepEqual([first!.at, second!.at, third!.at], [address, address, ends[1]]);
+    assert.deepEqual(second!.data, new Uint8Array(RECV_STRIDE));
+    assert.ok(host.memory.subarray(address, address + RECV_STRIDE).every((byte) => byte === 0));
   });
 
   it("P-27, P-29: policy reception completes the WRITE when received and a RECV when persisted", () => {

@@ -4,6 +4,9 @@
  * the host's CPU flushes and posts a persistence ACK (P-26). `none`: data that the bus has taken is
  * persistent.
  */
+import { allocate } from "../../../fabric/base/slab.ts";
+import { encodeRecvWqe } from "../../../fabric/wire/host_bus/wqe.ts";
+import type { NotifiedRanges } from "../state/persist_records.ts";
 import { PLAIN_CQE } from "../../../fabric/wire/host_bus/cqe.ts";
 import { ACCESS } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { Time } from "../../../fabric/base/time.ts";
@@ -12,7 +15,7 @@ import type { OpcodeRow } from "../../../fabric/wire/roce/opcode.ts";
 import { complete } from "../queues/completion_queue.ts";
 import type { Device } from "../state/device.ts";
 import { takeDirty } from "../state/dirty_ranges.ts";
-import { dmaRead, waitingLsbRead } from "../dma/dma.ts";
+import { dmaRead, dmaWrite, waitingLsbRead } from "../dma/dma.ts";
 import { coversShared, takeDropped } from "../dma/region_lines.ts";
 import { failFatally } from "../requester/qp_error.ts";
 import { rights } from "../state/life_cycle.ts";
@@ -267,9 +270,28 @@ export function deliverToHost(
   }
   record.state = "notified";
   device.counters.recvPersisted++;
+  fillAndClear(device, qp, { recv, notified, psn: record.lastPsn });
   if (device.out.tracing) traceNotified(device, qp, { record, recv, notified });
   const { va, byteCount, more } = notified;
   completePersistence(device, qp, { recv, byteCount, psn: record.lastPsn, va: BigInt(va), more });
+}
+
+/**
+ * The WQE in the host's ring says what the CQE will, then nothing: what a CPU reads there once it
+ * has the CQE is a WQE that was consumed. A shared receive queue's place in its ring is the host's
+ * again from the fetch on, and is left alone.
+ */
+function fillAndClear(
+  device: Device,
+  { rings: { rq }, rqStride }: QueuePair,
+  wqe: { readonly recv: RecvWqe; readonly notified: NotifiedRanges; readonly psn: number },
+): void {
+  if (rq === undefined) return;
+  const { recv: { position }, notified: { va, byteCount }, psn } = wqe;
+  const address = rq.address + position * rqStride;
+  const data = encodeRecvWqe([{ address: va, length: byteCount, lkey: psn }], rqStride);
+  dmaWrite(device, { address, data });
+  dmaWrite(device, { address, data: allocate(rqStride) });
 }
 
 /** S1014. @returns false where no message with this PSN waits. */

@@ -18,6 +18,8 @@ export const GOOD: Readonly<Record<VerifyLevel, string>> = {
   "check": "SUCCESS written: crc-before",
   "verify": "SUCCESS written: crc-before compared",
   "verify-crc": "SUCCESS written: crc-before crc-after",
+  "read-back": "SUCCESS written: compared",
+  "crc-after": "SUCCESS written: crc-after",
 };
 
 /** A pair whose ends take verified writes, persistent ones too. */

@@ -2,7 +2,7 @@
  * The receiver's lines of a verified write: document 2, figure 6 with a read-back, figure 5
  * without.
  */
-import { readsBack, VERIFY_STATUS } from "../../../fabric/wire/roce/verify_eth.ts";
+import { checksOf, readsBack, VERIFY_STATUS } from "../../../fabric/wire/roce/verify_eth.ts";
 import type { Device } from "../state/device.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import type { SingleService, VerifiedWrite } from "../state/responder_state.ts";
@@ -14,7 +14,7 @@ function stepsOf({ level }: VerifiedWrite): { readonly write: string; readonly a
 
 export function traceVerifiedArrival(device: Device, qp: QueuePair, verified: VerifiedWrite): void {
   const { opened: { firstPsn, length, va }, level } = verified;
-  const checked = level === "none" ? "" : "CRC holds, ";
+  const checked = checksOf(level).before ? "CRC holds, " : "";
   trace(device, qp, {
     step: stepsOf(verified).write,
     text: `${checked}DMA write of ${length} B at VA 0x${va.toString(16)}`,

@@ -24,10 +24,12 @@ const WRITTEN = {
   "check": "SUCCESS written: crc-before persisted",
   "verify": "SUCCESS written: crc-before compared persisted",
   "verify-crc": "SUCCESS written: crc-before crc-after persisted",
+  "read-back": "SUCCESS written: compared persisted",
+  "crc-after": "SUCCESS written: crc-after persisted",
 } as const;
 
 function readBacks(level: keyof typeof WRITTEN): boolean {
-  return level === "verify" || level === "verify-crc";
+  return level !== "none" && level !== "check";
 }
 
 /** What `b`'s CPU was told to flush since the last call; it flushes that and says so. */

@@ -11,9 +11,10 @@ import { ACCESS } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import { crc32 } from "../../../fabric/wire/roce/icrc.ts";
 import type { RocePacket } from "../../../fabric/wire/roce/packet.ts";
 import {
+  algorithmOf,
+  checksOf,
   isVerifiable,
   readsBack,
-  VERIFY_ALGORITHM,
   VERIFY_CHECKS,
   VERIFY_LEVELS,
   VERIFY_STATUS,
@@ -117,8 +118,7 @@ function openVerified(
 function levelOf({ version, algorithm, level }: VerifyEth): VerifyLevel | undefined {
   if (version !== VERIFY_VERSION) return undefined;
   const name = VERIFY_LEVELS[level];
-  const wanted = name === "none" ? VERIFY_ALGORITHM.none : VERIFY_ALGORITHM.crc32;
-  return algorithm === wanted ? name : undefined;
+  return name !== undefined && algorithm === algorithmOf(name) ? name : undefined;
 }
 
 /** The PSN is not consumed, so later packets come again, as without a receive WQE. */
@@ -187,24 +187,26 @@ function beginToAnswer(
   checkData(device, qp, { service, data: staged ?? packet.payload });
 }
 
-/** V-02: data that fails is not written. */
+/** V-02: data that fails is not written, where the level has it checked before. */
 function checkData(
   device: Device,
   qp: QueuePair,
   { service, data }: { readonly service: SingleService; readonly data: Uint8Array<ArrayBuffer> },
 ): void {
   const verified = service.verified!;
-  verified.checks = VERIFY_CHECKS["crc-before"];
-  verified.crc = crc32(data);
-  if (verified.crc !== verified.digest) {
-    return conclude(device, qp, { service, status: VERIFY_STATUS["crc-mismatch"] });
-  }
   const { opened: { firstPsn, segments }, level } = verified;
+  const { before, readBack: way } = checksOf(level);
+  if (before) {
+    verified.checks = VERIFY_CHECKS["crc-before"];
+    verified.crc = crc32(data);
+    if (verified.crc !== verified.digest) {
+      return conclude(device, qp, { service, status: VERIFY_STATUS["crc-mismatch"] });
+    }
+  }
   const isShort = data.length <= qp.attributes.pathMtu;
   const expected = isShort ? flipped(device, "checked", data) : data;
   if (looksBack(device, qp, level)) {
-    const byCrc = level === "verify-crc";
-    const look = { qp, service, firstPsn, segments, expected, byCrc };
+    const look = { qp, service, firstPsn, segments, expected, byCrc: way === "crc" };
     verified.readBack = createReadBack(device, look);
   } else if (readsBack(level)) {
     verified.checks |= VERIFY_CHECKS.skipped;

@@ -19,6 +19,7 @@ import {
   rangeOf,
   readOptions,
   recordOf,
+  RECORDS_AT,
   TAIL_BYTES,
   tailOf,
 } from "./append_job.ts";
@@ -26,12 +27,14 @@ import {
   encodeMessage,
   encodePendingMessage,
   HEADER_BYTES,
+  immediateOf,
   policyOf,
   wordTailBytes,
 } from "../common/persist_protocol.ts";
 import { auditRound, auditWrites, resultOf, traceRound } from "./append_report.ts";
 import { compoundPlan, type CompoundRequest } from "./compound_methods.ts";
 import { wordOption } from "../common/options.ts";
+import { announcesWrites } from "../persist/put_methods.ts";
 import {
   answeredBy,
   failedCompletion,
@@ -80,8 +83,10 @@ export function* append(context: ProgramContext): Steps<void> {
   const policy = wordOption(given, "policy", { words: POLICIES, otherwise: "auto" });
   const terms = {
     method,
-    // The tail and its address follow a plain message's header.
-    messageBytes: recordBytes + wordTailBytes(TAIL_BYTES),
+    ...(announcesWrites(method)
+      ? { messageBytes: recordBytes, headBytes: RECORDS_AT }
+      // The tail and its address follow a plain message's header.
+      : { messageBytes: recordBytes + wordTailBytes(TAIL_BYTES) }),
     // An update has up to four requests.
     depth: 2 * depth,
     policy: policyOf(method, policy),
@@ -238,6 +243,8 @@ function requestOf(append: Append, index: number, request: CompoundRequest): Sen
         sendFlags: flagsFor(to - from),
         sges: [sge(slots, offset, to - from)],
         remote,
+        ...(opcode === "write-immediate" &&
+          { immediate: immediateOf({ message: index, isHead: isTail }) }),
       };
     }
   }

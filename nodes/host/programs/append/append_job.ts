@@ -13,7 +13,7 @@ import { createWindow, type PersistClient, type Region } from "../persist/persis
 import type { Mr } from "../../verbs/objects.ts";
 
 export const TAIL_BYTES = 8;
-const RECORDS_AT = 64;
+export const RECORDS_AT = 64;
 
 export function readOptions(options: Options) {
   return {

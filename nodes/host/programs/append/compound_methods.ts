@@ -16,6 +16,7 @@ import type { Memory } from "../../../../fabric/rack/plan/plan.ts";
 import type { UPDATES } from "../../../../fabric/rack/plan/vocabulary.ts";
 import type { PersistencePlan } from "../../../../fabric/wire/host_bus/rnic_command.ts";
 import type { Method } from "../common/persist_protocol.ts";
+import { promisesPersistence } from "../persist/put_methods.ts";
 
 export type Flusher = PersistencePlan["flush"];
 
@@ -23,6 +24,7 @@ export type Flusher = PersistencePlan["flush"];
 export interface CompoundRequest {
   readonly opcode:
     | "write"
+    | "write-immediate"
     | "write-persistence"
     | "write-persist-address"
     | "atomic-write"
@@ -60,14 +62,18 @@ export interface CompoundTerms {
 }
 
 const write = (part: CompoundRequest["part"]) => ({ opcode: "write", part }) as const;
+const announced = (part: CompoundRequest["part"]) => ({ opcode: "write-immediate", part }) as const;
+const read = (part: CompoundRequest["part"]) => ({ opcode: "read", part }) as const;
 const pending = (part: CompoundRequest["part"]) =>
   ({ opcode: "send", part, message: "deposit" }) as const;
 const flush = (part: CompoundRequest["part"]) => ({ opcode: "flush", part }) as const;
 
-const SOUND = { confirmedBy: "completion", ordered: true, promises: true } as const;
+const SOUND = { confirmedBy: "completion", ordered: true } as const;
 
-function orderedPlan(terms: CompoundTerms): CompoundPlan {
-  const { method, flusher, policy, receive } = terms;
+type OrderedPlan = Omit<CompoundPlan, "promises">;
+
+function orderedPlan(terms: CompoundTerms): OrderedPlan {
+  const { method, flusher, policy } = terms;
   const isFifo = flusher !== "cpu";
   switch (method) {
     // P-12: ordered where the path to the medium is; no response tells persistence.
@@ -76,15 +82,37 @@ function orderedPlan(terms: CompoundTerms): CompoundPlan {
         rounds: [[write("record"), write("tail")]],
         confirmedBy: "completion",
         ordered: isFifo,
-        promises: flusher === "none",
       };
-    // P-10
+    // P-10, and librpma's: one round trip.
     case "write-read":
+    case "librpma-apm":
       return {
-        rounds: [[write("record"), write("tail"), { opcode: "read", part: "tail" }]],
+        rounds: [[write("record"), write("tail"), read("tail")]],
         confirmedBy: "completion",
         ordered: isFifo,
-        promises: isFifo,
+      };
+    // Needs no FIFO way to the medium.
+    case "emulated-flush":
+      return {
+        rounds: [[write("record"), read("record")], [write("tail"), read("tail")]],
+        confirmedBy: "completion",
+        ordered: isFifo,
+      };
+    // The answer lies behind both; the CPU flushes nothing.
+    case "write-imm":
+      return {
+        rounds: [[write("record"), announced("tail")]],
+        confirmedBy: "answer",
+        ordered: isFifo,
+      };
+    // Where the CPU must flush, b is written when a's flush is answered.
+    case "write-imm-flush":
+      return {
+        ...SOUND,
+        rounds: isFifo
+          ? [[write("record"), announced("tail")]]
+          : [[announced("record")], [announced("tail")]],
+        confirmedBy: "answer",
       };
     // P-51
     case "send-flush":
@@ -95,6 +123,8 @@ function orderedPlan(terms: CompoundTerms): CompoundPlan {
       };
     // P-11: the CPU flushes a, then writes b.
     case "write-send":
+    case "librpma-gpspm":
+    case "write-send-workers":
       return {
         ...SOUND,
         rounds: [[write("record"), { opcode: "send", part: "both", message: "commit" }]],
@@ -105,7 +135,6 @@ function orderedPlan(terms: CompoundTerms): CompoundPlan {
       return {
         rounds: [[pending("record"), pending("tail"), { opcode: "read", part: "tail" }]],
         ...SOUND,
-        promises: isFifo && receive === "scm",
       };
     // P-50: as IBTA A19 intends ATOMIC WRITE (log and pointer).
     case "write-flush":
@@ -139,12 +168,16 @@ function persistentWrite(
 }
 
 /** One round, without a guarantee that b follows a. Undefined where the method has no such form. */
-function pipelined(method: Method, right: CompoundPlan): CompoundPlan["rounds"] | undefined {
+function pipelined(method: Method, right: OrderedPlan): CompoundPlan["rounds"] | undefined {
   const writes = [write("record"), write("tail")];
   switch (method) {
     case "write-flush":
       return [[...writes, flush("tail")]];
+    case "write-imm-flush":
+      return [[write("record"), announced("tail")]];
     case "write-send":
+    case "librpma-gpspm":
+    case "write-send-workers":
       return [[...writes, { opcode: "send", part: "tail", message: "persist-mark" }]];
     // P-31 covers the WRITE before it, but b's line may leave the LLC before a's is flushed.
     case "persist-opcode":
@@ -156,24 +189,33 @@ function pipelined(method: Method, right: CompoundPlan): CompoundPlan["rounds"] 
   }
 }
 
+const BY_MARK: readonly Method[] = ["write-send", "librpma-gpspm", "write-send-workers"];
+
 function oneFlush(method: Method): CompoundPlan["rounds"] | undefined {
   const writes = [write("record"), write("tail")];
   if (method === "write-flush") return [[...writes, flush("both")]];
-  if (method !== "write-send") return undefined;
+  if (!BY_MARK.includes(method)) return undefined;
   return [[...writes, { opcode: "send", part: "both", message: "persist-mark" }]];
 }
 
 /** Writes b first. Undefined where one message contains or marks both. */
-function tailFirst(right: CompoundPlan): CompoundPlan["rounds"] | undefined {
+function tailFirst(right: OrderedPlan): CompoundPlan["rounds"] | undefined {
   const requests = right.rounds.flat();
   if (requests.some(({ part }) => part === "both")) return undefined;
   // A READ flushes earlier writes: it stays last.
   const place = ({ part, opcode }: CompoundRequest) =>
     opcode === "read" ? 2 : part === "tail" ? 0 : 1;
-  return [requests.toSorted((x, y) => place(x) - place(y))];
+  const sorted = requests.toSorted((x, y) => place(x) - place(y));
+  // One immediate, for the one answer that is awaited.
+  const last = sorted.findLast(({ opcode }) => opcode === "write-immediate");
+  return [
+    sorted.map((each) =>
+      each.opcode === "write-immediate" && each !== last ? write(each.part) : each
+    ),
+  ];
 }
 
-function roundsOf(terms: CompoundTerms, right: CompoundPlan): CompoundPlan["rounds"] | undefined {
+function roundsOf(terms: CompoundTerms, right: OrderedPlan): CompoundPlan["rounds"] | undefined {
   switch (terms.update) {
     case "ordered":
       return right.rounds;
@@ -190,5 +232,6 @@ function roundsOf(terms: CompoundTerms, right: CompoundPlan): CompoundPlan["roun
 export function compoundPlan(terms: CompoundTerms): CompoundPlan | undefined {
   const right = orderedPlan(terms);
   const rounds = roundsOf(terms, right);
-  return rounds && { ...right, rounds };
+  const { method, flusher: flush, receive } = terms;
+  return rounds && { ...right, rounds, promises: promisesPersistence(method, { flush, receive }) };
 }

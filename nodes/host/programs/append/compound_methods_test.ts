@@ -55,8 +55,10 @@ describe("compoundPlan", () => {
       const plan = compoundPlan(terms);
       if (plan === undefined) continue;
       ok(plan.rounds.flat().length <= 4, nameOf(terms));
-      const waits = terms.method.startsWith("persist-") && terms.flusher === "cpu" &&
-        terms.update === "ordered";
+      const needsCpu = terms.method.startsWith("persist-") || terms.method === "write-imm-flush";
+      const isEmulated = terms.method === "emulated-flush";
+      const waits = terms.update === "ordered" &&
+        (isEmulated || (needsCpu && terms.flusher === "cpu"));
       equal(plan.rounds.length, waits ? 2 : 1, nameOf(terms));
     }
   });
@@ -68,7 +70,7 @@ describe("compoundPlan", () => {
       const { method, flusher, receive } = terms;
       const expected = method === "write-only"
         ? flusher === "none"
-        : method === "write-read"
+        : ["write-read", "librpma-apm", "emulated-flush", "write-imm"].includes(method)
         ? flusher !== "cpu"
         : method === "send-read"
         ? flusher !== "cpu" && receive === "scm"

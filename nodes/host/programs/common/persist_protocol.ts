@@ -42,6 +42,12 @@ const METHOD_CODES: readonly PutMethod[] = [
   "write-verify",
   "verify-persist",
   "persist-compare",
+  "librpma-apm",
+  "emulated-flush",
+  "write-imm",
+  "write-imm-flush",
+  "librpma-gpspm",
+  "write-send-workers",
 ];
 
 export function isPersistentWrite(
@@ -61,6 +67,25 @@ export interface Terms {
   /** Maximum number of outstanding messages, and bytes of each. */
   readonly depth: number;
   readonly messageBytes: number;
+  /** Bytes of the object before message 0, by which a WRITE WITH IMMEDIATE names its range. */
+  readonly headBytes?: number;
+}
+
+/**
+ * The immediate data of a WRITE: which message of its object it has written, or the object's head.
+ * The answer's id is `message`.
+ */
+export interface WrittenPart {
+  readonly message: number;
+  readonly isHead: boolean;
+}
+
+export function immediateOf({ message, isHead }: WrittenPart): number {
+  return (message << 1 | (isHead ? 1 : 0)) >>> 0;
+}
+
+export function partOfImmediate(immediate: number): WrittenPart {
+  return { message: immediate >>> 1, isHead: (immediate & 1) !== 0 };
 }
 
 export interface ServerTerms {
@@ -87,6 +112,7 @@ export function encodeTerms(terms: Terms): Uint8Array<ArrayBuffer> {
   view.setUint32(0, TERMS_MAGIC);
   view.setUint8(4, terms.method === "read" ? 255 : METHOD_CODES.indexOf(terms.method));
   view.setUint8(5, POLICIES.indexOf(terms.policy));
+  view.setUint16(6, terms.headBytes ?? 0);
   view.setUint32(8, terms.depth);
   view.setUint32(12, terms.messageBytes);
   return bytes;
@@ -100,7 +126,9 @@ export function decodeTerms(bytes: Uint8Array): Terms | undefined {
   const method = code === 255 ? "read" as const : METHOD_CODES[code];
   const policy = POLICIES[view.getUint8(5)];
   if (method === undefined || policy === undefined) return undefined;
-  return { method, policy, depth: view.getUint32(8), messageBytes: view.getUint32(12) };
+  const headBytes = view.getUint16(6);
+  const sizes = { depth: view.getUint32(8), messageBytes: view.getUint32(12) };
+  return { method, policy, ...sizes, ...(headBytes > 0 && { headBytes }) };
 }
 
 export function encodeServerTerms(terms: ServerTerms): Uint8Array<ArrayBuffer> {

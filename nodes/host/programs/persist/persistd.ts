@@ -14,16 +14,16 @@ import { createCq } from "../../verbs/create_cq.ts";
 import { failed, must } from "../../verbs/device.ts";
 import { allocPd } from "../../verbs/memory_region.ts";
 import type { Steps } from "../../cpu/program.ts";
-import { countOption, type Options, wordOption } from "../common/options.ts";
+import { countOption, wordOption } from "../common/options.ts";
 import { SERVICE } from "../common/persist_protocol.ts";
 import { dropClient, handleRequest, replenish } from "./persistd_client.ts";
 import { type Client, freeMemory, recover, type Server } from "./persistd_memory.ts";
 import { inTurn, storeOf } from "./persistd_store.ts";
-import { handleRecv, persist } from "./persistd_requests.ts";
+import { handleRecv, handleWritten, persist } from "./persistd_requests.ts";
+import { createWorkers } from "./persistd_workers.ts";
 import { openDirectory, type Regions } from "../common/scm_directory.ts";
 import type { Cq, Device, WorkCompletion } from "../../verbs/objects.ts";
 import type { ProgramContext } from "../../program_context.ts";
-import type { CmDevice } from "../../cm/gsi.ts";
 
 /**
  * The program. Options: `completions` (4096); `copy`: `nt-store` (default) or `flush`; `receive`:
@@ -32,7 +32,7 @@ import type { CmDevice } from "../../cm/gsi.ts";
  * earlier life.
  */
 export function* persistd(context: ProgramContext): Steps<void> {
-  const server = yield* startServer(context.device, context.options);
+  const server = yield* startServer(context);
   const also = listening(server.listener);
   yield* inTurn(server, openStore(server, context.options.regions as Regions | undefined));
   for (;;) {
@@ -56,7 +56,7 @@ function* openStore(server: Server, regions: Regions | undefined): Steps<void> {
   store.directory = server.directory;
 }
 
-function* startServer(device: CmDevice, options: Options): Steps<Server> {
+function* startServer({ cpu, device, options }: ProgramContext): Steps<Server> {
   const room = countOption(options, "completions", { least: 64, otherwise: 4096 });
   const copy = wordOption(options, "copy", {
     words: ["nt-store", "flush"] as const,
@@ -80,6 +80,7 @@ function* startServer(device: CmDevice, options: Options): Steps<Server> {
     roomLeft: room,
     freeMemory: [],
     store: storeOf(device),
+    workers: createWorkers(cpu),
   };
   server.store.servers.push(server);
   return server;
@@ -126,8 +127,9 @@ function* handleCompletions(
     const { opcode } = completion;
     if (opcode === "write") client.isProbed = false;
     if (!opcode.startsWith("recv")) continue;
-    // Immediate data and invalidations have no meaning here.
+    // Other immediate data and invalidations have no meaning here.
     if (opcode === "recv-persistence") yield* persist(server, client, completion);
+    else if (opcode === "recv-write-immediate") yield* handleWritten(server, client, completion);
     else if (opcode === "recv") yield* handleRecv(server, client, completion);
     client.emptied.push(completion.wrId);
     touched.add(client);

@@ -35,6 +35,7 @@ import {
 } from "../common/scm_directory.ts";
 import type { Cq, Mr, Pd, VerbError } from "../../verbs/objects.ts";
 import type { Store } from "./persistd_store.ts";
+import type { Workers } from "./persistd_workers.ts";
 
 export interface ClientMemory {
   readonly recvBuffer: Buffer;
@@ -72,6 +73,7 @@ export interface Server {
   roomLeft: number;
   freeMemory: ClientMemory[];
   readonly store: Store<Server>;
+  readonly workers: Workers;
 }
 
 /** The bytes are persistent when this returns. */

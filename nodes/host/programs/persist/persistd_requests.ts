@@ -4,7 +4,7 @@
  */
 import { ACCESS } from "../../../../fabric/wire/host_bus/rnic_command.ts";
 import { noteActivity } from "../../cm/connection.ts";
-import type { Steps } from "../../cpu/program.ts";
+import type { Cpu, Steps } from "../../cpu/program.ts";
 import { failed } from "../../verbs/device.ts";
 import { deregMr, regMr } from "../../verbs/memory_region.ts";
 import type { WorkCompletion } from "../../verbs/objects.ts";
@@ -20,6 +20,7 @@ import {
   type ListedObject,
   nameEntryBytes,
   NAMES_BYTES,
+  partOfImmediate,
   type PersistMessage,
   type Word,
   wordTailBytes,
@@ -38,6 +39,8 @@ import {
   type ScmObject,
   withdrawObject,
 } from "../common/scm_directory.ts";
+import { METHOD_ROWS } from "./put_methods.ts";
+import { dispatch } from "./persistd_workers.ts";
 import { dropClient, dropOthers, probe, reportServed } from "./persistd_client.ts";
 import {
   abandon,
@@ -99,13 +102,18 @@ export function* handleRecv(
     case "list":
       return yield* list(server, client, message);
     case "persist-mark":
-      return yield* flushMarked(server, client, message);
+      if (!workersFlush(client)) return yield* flushMarked(server, client, message);
+      return dispatch(server.workers, (cpu) => flushMarked(server, client, message, cpu));
     case "data":
       return yield* storeData(server, client, { ...message, at: at + HEADER_BYTES });
     case "commit":
     case "commit-data": {
       const data = at + HEADER_BYTES + wordTailBytes(message.then.bytes.length);
-      return yield* commit(server, client, { ...message, at: data });
+      const all = { ...message, at: data };
+      if (!workersFlush(client)) return yield* commit(server, client, all);
+      // A word may replace that of an earlier commit of the connection.
+      const lane = client.connection.qp.qpn;
+      return dispatch(server.workers, (cpu) => commit(server, client, all, cpu), lane);
     }
     case "publish":
       return yield* publish(server, client, message);
@@ -116,6 +124,30 @@ export function* handleRecv(
     default:
       return yield* answer(server, client, { type: "refused", id: 0, why: "bad-request" });
   }
+}
+
+function workersFlush({ terms: { method } }: Client): boolean {
+  return method !== "read" && METHOD_ROWS[method].responder === "workers flush";
+}
+
+/** For a WRITE WITH IMMEDIATE: flushes what it has written, if that is the method, and answers. */
+export function* handleWritten(
+  server: Server,
+  client: Client,
+  { immData }: WorkCompletion,
+): Steps<void> {
+  noteActivity(client.connection);
+  const { terms: { method, messageBytes, headBytes = 0 }, region } = client;
+  const responder = method === "read" ? undefined : METHOD_ROWS[method].responder;
+  if (region === undefined || (responder !== "answers" && responder !== "flushes")) return;
+  const { message: id, isHead } = partOfImmediate(immData);
+  const from = isHead ? 0 : headBytes + id * messageBytes;
+  const length = Math.min(isHead ? headBytes : messageBytes, region.length - from);
+  if (length <= 0) {
+    return yield* answer(server, client, { type: "refused", id, why: "bad-request" });
+  }
+  if (responder === "answers") return yield* answer(server, client, { type: "flushed", id });
+  yield* flushMarked(server, client, { id, va: region.address + from, length });
 }
 
 type Open = Extract<PersistMessage, { type: "open-write" | "open-read" }>;
@@ -319,9 +351,10 @@ function* flushMarked(
   server: Server,
   client: Client,
   message: { readonly id: number; readonly va: number; readonly length: number },
+  cpu: Cpu = server.cpu,
 ): Steps<void> {
-  const { cpu } = server;
   const { id, va, length } = message;
+  if (client.gone) return;
   if (!inRegion(client, message)) {
     return yield* answer(server, client, { type: "refused", id, why: "bad-request" });
   }
@@ -331,7 +364,7 @@ function* flushMarked(
     cpu.trace({ step: "S320", text: `flushes ${range} from the LLC`, ...keys });
   }
   yield* cpu.flush(va, length);
-  yield* answerFlushed(server, client, { id, step: "S321" });
+  yield* answerFlushed(server, client, { id, step: "S321" }, cpu);
 }
 
 interface Arrived {
@@ -378,8 +411,9 @@ function* commit(
   server: Server,
   client: Client,
   message: Arrived & { readonly type: "commit" | "commit-data"; readonly then: Word },
+  cpu: Cpu = server.cpu,
 ): Steps<void> {
-  const { cpu } = server;
+  if (client.gone) return;
   const { id, va, length, then, at } = message;
   const hasData = message.type === "commit-data";
   const room = client.memory.ring.slotBytes - HEADER_BYTES - wordTailBytes(then.bytes.length);
@@ -391,14 +425,17 @@ function* commit(
   if (cpu.tracing) {
     cpu.trace({ step: "commit-first", text: `makes ${rangeText(message)} persistent`, ...keys });
   }
-  if (hasData) yield* storePersistent(server, va, cpu.load(at, length));
+  const storing = { cpu, copy: server.copy };
+  if (hasData) yield* storePersistent(storing, va, cpu.load(at, length));
   else yield* cpu.flush(va, length);
+  // Of a worker: the requester may have been replaced meanwhile, and its object with it.
+  if (client.gone) return;
   if (cpu.tracing) {
     const text = `stores ${rangeText(word)} and makes them persistent`;
     cpu.trace({ step: "commit-then", text, ...keys });
   }
-  yield* storePersistent(server, then.va, then.bytes);
-  yield* answerFlushed(server, client, { id, step: "post-answer" });
+  yield* storePersistent(storing, then.va, then.bytes);
+  yield* answerFlushed(server, client, { id, step: "post-answer" }, cpu);
 }
 
 /** S321. */
@@ -406,11 +443,11 @@ function* answerFlushed(
   server: Server,
   client: Client,
   { id, step }: { readonly id: number; readonly step: string },
+  cpu: Cpu = server.cpu,
 ): Steps<void> {
-  const { cpu } = server;
   const keys = keysOf(client, id);
   if (cpu.tracing) cpu.trace({ step, text: "posts SEND: flushed", wrId: id, ...keys });
-  yield* answer(server, client, { type: "flushed", id });
+  if (!client.gone) yield* answer(server, client, { type: "flushed", id }, cpu);
 }
 
 function keysOf({ connection: { qp, label } }: Client, operation: number) {
@@ -425,6 +462,7 @@ function* answer(
   server: Server,
   client: Client,
   message: PersistMessage,
+  cpu: Cpu = server.cpu,
 ): Steps<void> {
   const { memory, connection, sendMr } = client;
   const bytes = encodeMessage(message);
@@ -434,7 +472,7 @@ function* answer(
   const offset = message.type === "names"
     ? memory.ring.slots * CONTROL_BYTES
     : slot * CONTROL_BYTES;
-  server.cpu.store(sendMr.address + offset, bytes);
+  cpu.store(sendMr.address + offset, bytes);
   const sges = [sge(sendMr, offset, bytes.length)];
   const sendFlags = flagsFor(bytes.length);
   const request = { opcode: "send", sendFlags, sges, wrId: message.id } as const;

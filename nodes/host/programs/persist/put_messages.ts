@@ -16,6 +16,7 @@ import {
   encodeMessage,
   encodePendingMessage,
   HEADER_BYTES,
+  immediateOf,
   PENDING_MESSAGE_BYTES,
   type PutMethod,
 } from "../common/persist_protocol.ts";
@@ -152,6 +153,8 @@ function firstOf(put: Put, index: number): SendRequest {
     wrId: 2 * index,
     sges: [sge(slots, offset, length)],
     remote: { va: destination(put, index), rkey: put.region.rkey },
+    ...(plan.first === "write-immediate" &&
+      { immediate: immediateOf({ message: index, isHead: false }) }),
     ...verifyOf(put, index),
   };
 }

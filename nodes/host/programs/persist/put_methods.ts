@@ -1,8 +1,9 @@
 /**
- * The methods of `put`: requests of a message, confirming completions, the document's step numbers.
+ * The methods of `put`, a row each: requests of a message, confirming completions, the document's
+ * step numbers, and where the confirmation promises persistence. The README's table is made of them.
  */
 import { readsBack, type VerifyLevel } from "../../../../fabric/wire/roce/verify_eth.ts";
-import { isPersistentWrite, type PutMethod, type ServerTerms } from "../common/persist_protocol.ts";
+import type { PutMethod, ServerTerms } from "../common/persist_protocol.ts";
 import type { SendRequest } from "../../verbs/objects.ts";
 
 export type Stage = "first" | "second" | "reply";
@@ -10,7 +11,12 @@ export type Stage = "first" | "second" | "reply";
 export interface MethodPlan {
   readonly first: Extract<
     SendRequest["opcode"],
-    "write" | "send" | "write-persistence" | "write-persist-address" | "write-verify"
+    | "write"
+    | "write-immediate"
+    | "send"
+    | "write-persistence"
+    | "write-persist-address"
+    | "write-verify"
   >;
   readonly persist?: boolean;
   /**
@@ -33,6 +39,49 @@ export interface MethodPlan {
   };
 }
 
+/** Of its terms. */
+type Responder = Pick<ServerTerms, "flush" | "receive">;
+
+/**
+ * Where a method's last confirmation means that the message is persistent (P-40), by what flushes
+ * at the responder: its buffers need nothing (`wsp`), a READ is enough (flow 1, or the LLC is in
+ * the domain), or its CPU must (`ServerTerms.flush`).
+ */
+const PROMISES = {
+  "no buffers": {
+    holds: ({ flush }: Responder) => flush === "none",
+    text: "under `wsp` alone",
+  },
+  "a read flushes": {
+    holds: ({ flush }: Responder) => flush !== "cpu",
+    text: "flow 1, or LLC in the domain",
+  },
+  "a read flushes, receives last": {
+    holds: ({ flush, receive }: Responder) => flush !== "cpu" && receive === "scm",
+    text: "as `write-read`, and receive buffers in SCM",
+  },
+  always: { holds: () => true, text: "always" },
+} as const satisfies Readonly<
+  Record<string, { readonly holds: (server: Responder) => boolean; readonly text: string }>
+>;
+
+export interface MethodRow {
+  /** A message's requests, for readers: `W` is a WRITE; `→` awaits the completion. */
+  readonly message: string;
+  readonly promise: keyof typeof PROMISES;
+  /** Requirements of the documents, or where else the method is described. */
+  readonly source: string;
+  /** What the responder's CPU does about a WRITE or its mark, where the message does not say it. */
+  readonly responder?: "answers" | "flushes" | "workers flush";
+  readonly plan: MethodPlan | ((connection: Connection) => MethodPlan);
+}
+
+/** The responder's flush mechanism and the queue pair's policy (P-29) decide, and the level. */
+type Connection = Pick<ServerTerms, "flush"> & {
+  readonly policy: "persistence" | "reception";
+  readonly level?: VerifyLevel;
+};
+
 /** `write-verify.md`'s figures 5 and 6: with, or without, a read-back. */
 const VERIFY_STEPS = {
   before: { post: "4501", first: "4505" },
@@ -48,126 +97,231 @@ const COMPARE_STEPS = {
 
 const TOGETHER = { together: true, writtenBy: "second", persistedBy: "second" } as const;
 
-const PLANS: Readonly<
-  Record<Exclude<PutMethod, "persist-opcode" | "persist-address">, MethodPlan>
-> = {
-  // P-12: the WRITE's completion is no persistence, but taken for it.
+/** The answer of the responder's CPU, which takes the RECV of a mark or of an immediate. */
+const BY_ANSWER = { recv: "post-recv", reply: "flushed" } as const;
+
+/** What is posted behind a WRITE without waiting for it. */
+const WRITE_AND = { post: "post-write", first: "written" } as const;
+
+const WITH_IMMEDIATE = {
+  first: "write-immediate",
+  recvAfter: "first",
+  writtenBy: "first",
+  persistedBy: "reply",
+} as const;
+
+const WRITE_AND_SEND = {
+  first: "write",
+  second: "send",
+  together: true,
+  recvAfter: "second",
+  writtenBy: "second",
+  persistedBy: "reply",
+  steps: { ...WRITE_AND, postSecond: "post-send", second: "sent", ...BY_ANSWER },
+} as const;
+
+const WRITE_THEN_READ = {
+  first: "write",
+  second: "read",
+  writtenBy: "first",
+  persistedBy: "second",
+} as const;
+
+export const METHOD_ROWS: Readonly<Record<PutMethod, MethodRow>> = {
+  // The WRITE's completion is no persistence, but taken for it.
   "write-only": {
-    first: "write",
-    writtenBy: "first",
-    persistedBy: "first",
-    steps: { post: "post-write", first: "written" },
+    message: "W",
+    promise: "no buffers",
+    source: "P-12",
+    plan: {
+      first: "write",
+      writtenBy: "first",
+      persistedBy: "first",
+      steps: WRITE_AND,
+    },
   },
-  // P-10
   "write-read": {
-    first: "write",
-    second: "read",
-    writtenBy: "first",
-    persistedBy: "second",
-    steps: { post: "S201", first: "S207", postSecond: "S208", second: "S214" },
+    message: "W → READ of its last byte",
+    promise: "a read flushes",
+    source: "S201 to S214",
+    plan: {
+      ...WRITE_THEN_READ,
+      steps: { post: "S201", first: "S207", postSecond: "S208", second: "S214" },
+    },
   },
-  // P-51, general purpose mode
+  "librpma-apm": {
+    message: "W and a READ of its last byte behind it: the appliance mode",
+    promise: "a read flushes",
+    source: "P-51, librpma",
+    plan: {
+      first: "write",
+      second: "read",
+      ...TOGETHER,
+      steps: { ...WRITE_AND, postSecond: "post-read", second: "read-back" },
+    },
+  },
+  "emulated-flush": {
+    message: "W → READ of its last byte; of `append`, record and tail each",
+    promise: "a read flushes",
+    source: "P-50, emulated",
+    plan: {
+      ...WRITE_THEN_READ,
+      steps: { ...WRITE_AND, postSecond: "post-read", second: "read-back" },
+    },
+  },
+  // The CPU answers: an answer that it sends lies behind the WRITE that its completion tells of.
+  "write-imm": {
+    message: "W WITH IMMEDIATE; the CPU answers",
+    promise: "a read flushes",
+    source: "IBA, RDMA WRITE with immediate",
+    responder: "answers",
+    plan: {
+      ...WITH_IMMEDIATE,
+      steps: { ...WRITE_AND, recv: "post-recv", reply: "answered" },
+    },
+  },
+  "write-imm-flush": {
+    message: "W WITH IMMEDIATE; the CPU flushes and answers",
+    promise: "always",
+    source: "P-11, with immediate",
+    responder: "flushes",
+    plan: { ...WITH_IMMEDIATE, steps: { ...WRITE_AND, ...BY_ANSWER } },
+  },
   "send-flush": {
-    first: "send",
-    recvAfter: "first",
-    writtenBy: "reply",
-    persistedBy: "reply",
-    steps: { post: "post-send", first: "sent", recv: "post-recv", reply: "flushed" },
-  },
-  // P-10 for receive buffers that survive: the responder's CPU stores the data later.
-  "send-read": {
-    first: "send",
-    second: "read",
-    ...TOGETHER,
-    steps: {
-      post: "post-deposit",
-      first: "sent",
-      postSecond: "post-read",
-      second: "read-answered",
+    message: "SEND with the data; the CPU stores it and answers",
+    promise: "always",
+    source: "P-51",
+    plan: {
+      first: "send",
+      recvAfter: "first",
+      writtenBy: "reply",
+      persistedBy: "reply",
+      steps: { post: "post-send", first: "sent", ...BY_ANSWER },
     },
   },
-  // P-50: ordered behind the WRITE; the FLUSH's response means "persistent".
-  "write-flush": {
-    first: "write",
-    second: "flush",
-    ...TOGETHER,
-    steps: {
-      post: "post-write",
-      first: "written",
-      postSecond: "post-flush",
-      second: "flush-answered",
-    },
-  },
-  // P-11
   "write-send": {
-    first: "write",
-    second: "send",
-    recvAfter: "second",
-    writtenBy: "first",
-    persistedBy: "reply",
-    steps: {
-      post: "S301",
-      first: "S307",
-      postSecond: "S308",
-      second: "S316",
-      recv: "S317",
-      reply: "S325",
+    message: "W → SEND of a mark; the CPU flushes and answers",
+    promise: "always",
+    source: "S301 to S325",
+    plan: {
+      first: "write",
+      second: "send",
+      recvAfter: "second",
+      writtenBy: "first",
+      persistedBy: "reply",
+      steps: {
+        post: "S301",
+        first: "S307",
+        postSecond: "S308",
+        second: "S316",
+        recv: "S317",
+        reply: "S325",
+      },
     },
   },
-  // V-10, the baseline. The READ is ordered behind the WRITE.
+  "librpma-gpspm": {
+    message:
+      "W and a SEND of a mark behind it; the CPU flushes and answers: the general purpose mode",
+    promise: "always",
+    source: "P-51, librpma",
+    plan: WRITE_AND_SEND,
+  },
+  "write-send-workers": {
+    message: "the same; one of several worker threads flushes and answers",
+    promise: "always",
+    source: "P-51",
+    responder: "workers flush",
+    plan: WRITE_AND_SEND,
+  },
+  // The native FLUSH: ordered behind the WRITE; its response means "persistent".
+  "write-flush": {
+    message: "W and the standard's FLUSH behind it",
+    promise: "always",
+    source: "P-50",
+    plan: {
+      first: "write",
+      second: "flush",
+      ...TOGETHER,
+      steps: { ...WRITE_AND, postSecond: "post-flush", second: "flush-answered" },
+    },
+  },
+  // For receive buffers that survive: the responder's CPU stores the data later.
+  "send-read": {
+    message: "SEND with the data and a READ behind it",
+    promise: "a read flushes, receives last",
+    source: "P-10, P-51",
+    plan: {
+      first: "send",
+      second: "read",
+      ...TOGETHER,
+      steps: {
+        post: "post-deposit",
+        first: "sent",
+        postSecond: "post-read",
+        second: "read-answered",
+      },
+    },
+  },
+  "persist-opcode": {
+    message: "the write that persists: by its opcode",
+    promise: "always",
+    source: "S901 to S909, S1001 to S1019",
+    plan: (connection) => persistentPlan("write-persistence", connection),
+  },
+  "persist-address": {
+    message: "the write that persists: by its region",
+    promise: "always",
+    source: "S901 to S909, S1001 to S1019",
+    plan: (connection) => persistentPlan("write-persist-address", connection),
+  },
+  // The READ is ordered behind the WRITE.
   "write-compare": {
-    first: "write",
-    second: "compare",
-    ...TOGETHER,
-    steps: COMPARE_STEPS,
+    message: "W and a READ of all of it; the program compares",
+    promise: "a read flushes",
+    source: "V-10",
+    plan: { first: "write", second: "compare", ...TOGETHER, steps: COMPARE_STEPS },
   },
-  // V-10, V-09: with a write that persists, whose completion precedes the READ's.
-  "persist-compare": {
-    first: "write-persistence",
-    second: "compare",
-    ...TOGETHER,
-    steps: COMPARE_STEPS,
-  },
-  // V-01
   "write-verify": {
-    first: "write-verify",
-    persist: false,
-    writtenBy: "first",
-    persistedBy: "first",
-    steps: VERIFY_STEPS.after,
+    message: "the write that is verified, to its `level`",
+    promise: "no buffers",
+    source: "4501 to 4608",
+    plan: (connection) => verifiedPlan(false, connection),
   },
-  // V-09
   "verify-persist": {
-    first: "write-verify",
-    persist: true,
-    writtenBy: "first",
-    persistedBy: "first",
-    steps: VERIFY_STEPS.after,
+    message: "the same, persistent, too",
+    promise: "always",
+    source: "V-09",
+    plan: (connection) => verifiedPlan(true, connection),
+  },
+  // With a write that persists, whose completion precedes the READ's.
+  "persist-compare": {
+    message: "`persist-opcode` and a READ of all of it; compare",
+    promise: "always",
+    source: "V-09, V-10",
+    plan: { first: "write-persistence", second: "compare", ...TOGETHER, steps: COMPARE_STEPS },
   },
 };
 
-/**
- * The plan of a persistent write depends on the responder's flush mechanism and the queue pair's
- * policy (P-29): one completion at persistence, or one at reception and a RECV's at persistence.
- */
-export function methodPlan(
-  method: PutMethod,
-  connection: Pick<ServerTerms, "flush"> & {
-    readonly policy: "persistence" | "reception";
-    readonly level?: VerifyLevel;
-  },
+function verifiedPlan(persist: boolean, { level }: Connection): MethodPlan {
+  const isLookedAt = level === undefined || readsBack(level);
+  return {
+    first: "write-verify",
+    persist,
+    writtenBy: "first",
+    persistedBy: "first",
+    steps: isLookedAt ? VERIFY_STEPS.after : VERIFY_STEPS.before,
+  };
+}
+
+/** One completion at persistence, or one at reception and a RECV's at persistence (P-29). */
+function persistentPlan(
+  first: "write-persistence" | "write-persist-address",
+  { flush, policy }: Connection,
 ): MethodPlan {
-  if (!isPersistentWrite(method)) {
-    const plan = PLANS[method];
-    const isLookedAt = connection.level === undefined || readsBack(connection.level);
-    if (plan.first !== "write-verify" || isLookedAt) return plan;
-    return { ...plan, steps: VERIFY_STEPS.before };
-  }
-  const first = method === "persist-opcode" ? "write-persistence" : "write-persist-address";
-  const byCpu = connection.flush === "cpu";
+  const byCpu = flush === "cpu";
   const post = byCpu ? "S1001" : "S901";
   const persisted = byCpu ? "S1019" : "S909";
-  if (connection.policy === "persistence") {
+  if (policy === "persistence") {
     const steps = { post, first: persisted };
     return { first, writtenBy: "first", persistedBy: "first", steps };
   }
@@ -180,13 +334,23 @@ export function methodPlan(
   };
 }
 
-/**
- * A WRITE alone promises persistence only where all buffers survive (P-12); a READ flushes the IIO,
- * but not the LLC (P-04), nor receive buffers in DRAM.
- */
-export function promisesPersistence(method: PutMethod, server: ServerTerms): boolean {
-  if (method === "write-only" || method === "write-verify") return server.flush === "none";
-  if (method === "send-read" && server.receive === "dram") return false;
-  const reads: readonly PutMethod[] = ["write-read", "send-read", "write-compare"];
-  return !reads.includes(method) || server.flush !== "cpu";
+export function methodPlan(method: PutMethod, connection: Connection): MethodPlan {
+  const { plan } = METHOD_ROWS[method];
+  return typeof plan === "function" ? plan(connection) : plan;
+}
+
+/** A READ flushes the IIO, but not the LLC (P-04), nor receive buffers in DRAM. */
+export function promisesPersistence(method: PutMethod, server: Responder): boolean {
+  return PROMISES[METHOD_ROWS[method].promise].holds(server);
+}
+
+/** The responder of a WRITE WITH IMMEDIATE has to know the size of the messages, which it names. */
+export function announcesWrites(method: PutMethod): boolean {
+  const { plan } = METHOD_ROWS[method];
+  return typeof plan !== "function" && plan.first === "write-immediate";
+}
+
+/** Where the method promises, for readers. */
+export function promiseText(method: PutMethod): string {
+  return PROMISES[METHOD_ROWS[method].promise].text;
 }
