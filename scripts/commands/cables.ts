@@ -14,14 +14,7 @@ import { formatTime, type Time } from "../../fabric/base/time.ts";
 import { faultTable } from "../../console/reports/fault_report.ts";
 import { linkFaultRequest, linkFaultsOf, orderLinkFault } from "../../console/rack/live/cables.ts";
 import { type RackUp, withRack } from "../../console/rack/live/racks.ts";
-import {
-  addLiveOptions,
-  addOrderOptions,
-  given,
-  type LiveFlags,
-  type OrderFlags,
-  timeOf,
-} from "./options.ts";
+import { addLiveOptions, addOrderOptions, given, type OrderFlags, timeOf } from "./options.ts";
 import { printResult } from "./output.ts";
 
 interface LinkFlags extends OrderFlags, Readonly<Partial<Record<FaultTerm, string>>> {

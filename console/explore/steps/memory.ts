@@ -4,8 +4,6 @@
  */
 import { linesIfThere, textIfThere } from "../../base/files.ts";
 import { sha256 } from "../../base/sha256.ts";
-import type { Disturbed } from "../disturbed/disturbed.ts";
-import type { Turned } from "../interleavings/interleavings.ts";
 import type { StepFound } from "./judge_steps.ts";
 import type { StepWorker } from "./deal.ts";
 
