@@ -71,7 +71,8 @@ export class HostMemory {
     this.#lives = lives;
     this.#noticePs = noticePs;
     this.at = at;
-    const life = lives.find(({ from, to }) => at > from && at <= to);
+    // A device has its power from the first instant on; later it comes at an instant, with its first event.
+    const life = lives.find(({ from, to }) => (at > from || from === 0) && at <= to);
     this.life = life;
     const since = life?.from ?? Infinity;
     this.#passages = record.passages.filter(({ landing, cardAt, busAt }) =>

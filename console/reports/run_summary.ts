@@ -1,5 +1,6 @@
 import type { RunReport } from "./method_report.ts";
 import { DamagedFileError, ifThere, isThere, jsonIfThere } from "../base/files.ts";
+import type { RackPlan } from "../../fabric/rack/plan/plan.ts";
 import { oneOf, refusal } from "../../fabric/rack/plan/problem.ts";
 import { readRunFile } from "../rack/run_directory.ts";
 import { SECRET_FILE } from "../scenarios/read_door.ts";
@@ -10,7 +11,7 @@ export interface RunSummary {
   readonly digest: string | null;
   /** `none`: no report. */
   readonly verdict: ReportVerdict | "none";
-  /** Of the report's rows, each once. */
+  /** Of the report's rows, else of the plan's programs, each once. */
   readonly methods: readonly string[];
   readonly ddio: readonly string[];
 }
@@ -62,11 +63,27 @@ function read(path: string): RunSummary {
     const first = variantsOf(path)[0];
     const file = readRunFile(first === undefined ? path : `${path}/${first}`);
     if (file === undefined) return NOTHING_KNOWN;
-    return { ...NOTHING_KNOWN, scenario: file.plan.scenario, seed: file.plan.seed };
+    const { scenario, seed } = file.plan;
+    return { ...NOTHING_KNOWN, scenario, seed, ...plannedIn(file.plan) };
   } catch (error) {
     if (error instanceof DamagedFileError) return NOTHING_KNOWN;
     throw error;
   }
+}
+
+/** What a rack that is up, or was taken down, was to do. */
+function plannedIn({ nodes }: RackPlan): Pick<RunSummary, "methods" | "ddio"> {
+  const methods = new Set<string>(), ddio = new Set<string>();
+  for (const node of nodes) {
+    if (node.kind !== "host") continue;
+    for (const { options: { method, to } } of node.config.programs) {
+      if (method === undefined) continue;
+      methods.add(String(method));
+      const responder = nodes.find(({ name }) => name === to);
+      if (responder?.kind === "host") ddio.add(responder.config.ddio ? "on" : "off");
+    }
+  }
+  return { methods: [...methods].sort(), ddio: [...ddio].sort() };
 }
 
 /** Of a run that has ended; undefined where it left none. @throws DamagedFileError */

@@ -204,6 +204,15 @@ describe("roleGuard", () => {
 });
 
 describe("limits", () => {
+  it("answer an address that is no percent-encoding as one of which there is nothing", async () => {
+    const console = new TestConsole();
+    const key = await console.signIn("operator");
+    for (const [method, path] of [["DELETE", "runs/%zz"], ["POST", "racks/%zz/heal"]] as const) {
+      const found = await kindOf(console, [method, `/api/v1/${path}`], { key });
+      assert.equal(found, "404 not-found", path);
+    }
+  });
+
   it("refuse a body that is too large, whether its length is said or not", async () => {
     const console = new TestConsole();
     const key = await console.signIn("operator");

@@ -110,9 +110,29 @@ describe("The page at the moment that matters", () => {
     await bringUp();
     await why.getByText("Paused.").waitFor();
     assert.equal(await page.getByTestId("now").innerText(), "0\u202fps");
+    // Nothing has happened, which each view says, and none that devices had no power.
+    await page.locator("footer").getByText(/^Nothing has happened yet\./).waitFor();
+    const does = page.getByRole("complementary").locator("table").first();
+    await does.getByText(/time stands|being worked out/).first().waitFor({ state: "detached" });
     await rig.pictures("up-paused");
+    await rig.view("Memory");
+    await page.getByRole("heading", { name: /^Memory of b SCM · ADR · at 0/ }).waitFor();
+    await rig.view("Inspect");
+    await page.getByRole("heading", { name: /^a-rnic RNIC · at 0/ }).waitFor();
+    await page.getByRole("heading", { name: "Queue pairs" }).waitFor();
+    await page.getByText("They are being worked out.").first().waitFor({ state: "detached" });
+    await rig.view("Operation");
+    await page.getByRole("heading", { name: "No operation has begun" }).waitFor();
     await page.locator(".bar").getByRole("button", { name: "▶ run" }).click();
     await page.getByTestId("now").getByText(/^279/).waitFor();
+    // A view that has been read is read again as time has moved.
+    await page.getByRole("heading", { name: /^Operation 0 of a/ }).waitFor();
+    await rig.view("Runs");
+    await page.getByRole("row", { name: /persist-pair up none write-read on/ }).first().waitFor();
+    await rig.view("Inspect");
+    const ports = page.getByRole("region", { name: "Ports", exact: true });
+    await ports.getByRole("columnheader", { name: "busy until" }).waitFor();
+    assert.equal(await ports.getByRole("columnheader", { name: "sent frames" }).count(), 0);
     await bringUp("runs at 1\u202fµs/s");
     await why.getByText(/^It moves at a pace of 1\u202fµs a second\.$/).waitFor();
     await type(":pace full");

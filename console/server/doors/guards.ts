@@ -167,10 +167,19 @@ export function lockGuard({ locks }: Pick<Console, "locks">): MiddlewareHandler<
     const isOrder = !isRead(method) && (topic === "racks" || topic === "runs");
     const caller = c.get("caller");
     if (isOrder && caller !== undefined && run !== undefined && act !== "lock") {
-      locks.check(decodeURIComponent(run), caller);
+      locks.check(decoded(run), caller);
     }
     await next();
   });
+}
+
+/** A part of a path; one that is no percent-encoding names no run, which its route says. */
+function decoded(part: string): string {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
 }
 
 /** Of requests without a key that were refused: so many are written down, others counted. */

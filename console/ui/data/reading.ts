@@ -14,6 +14,8 @@ type Reading<T> =
 export class Reader<T> {
   readonly #shown = signal<Reading<T>>({ state: "reading" });
   #path: string | undefined;
+  /** The path, and as of when. */
+  #asked: string | undefined;
   #of: string | undefined;
   #isBusy = false;
 
@@ -21,26 +23,25 @@ export class Reader<T> {
    * Reads `path` (below `/api/v1`), unless it was read last. One request at a time; the last path
    * wins.
    * @param of the run or job: until the document is there, one of the same stays.
+   * @param asOf as of when, of a document that changes: read again where that is another.
    */
-  async read(path: string, of: string): Promise<void> {
-    if (path === this.#path) return;
+  async read(path: string, of: string, asOf?: number): Promise<void> {
+    const wanted = `${path} ${asOf}`;
+    if (wanted === this.#asked) return;
     const before = of === this.#of ? this.value : undefined;
     this.#path = path;
+    this.#asked = wanted;
     this.#of = of;
     this.#shown.value = { state: "reading", ...(before !== undefined && { before }) };
     if (this.#isBusy) return;
     this.#isBusy = true;
-    let asked: string;
+    let asked: string | undefined;
     do {
-      asked = this.#path;
-      const found = await readDocument<T>(asked);
-      if (asked === this.#path) this.#shown.value = found;
-    } while (asked !== this.#path);
+      asked = this.#asked;
+      const found = await readDocument<T>(this.#path);
+      if (asked === this.#asked) this.#shown.value = found;
+    } while (asked !== this.#asked);
     this.#isBusy = false;
-  }
-
-  expire(): void {
-    this.#path = undefined;
   }
 
   /** Undefined where there is a document, or will be. */

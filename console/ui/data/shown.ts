@@ -54,9 +54,10 @@ const past = computed(() => replayedAt.value === undefined ? undefined : snapsho
 const stillAt = computed(() => {
   const known = timeline.value, now = clock.value;
   if (!isUp.value || instant.value !== undefined || stand.value === undefined) return undefined;
-  return known !== undefined && now !== null && known.events === now.events
-    ? known.endPs
-    : undefined;
+  if (known === undefined || now === null) return undefined;
+  // Devices boot at 0; the replay goes on to behind that.
+  if (now.events === 0) return 0;
+  return known.events === now.events ? known.endPs : undefined;
 });
 
 /** What is known of one instant; undefined: time moves, or it is being read. */
@@ -107,6 +108,17 @@ export const inFlight = computed<ReadonlyMap<string, readonly InFlight[]>>(() =>
 export function queuedBytes(end: { readonly node: string; readonly port: number }): number {
   return shownCounters.value.get(end.node)?.[`port${end.port}.queuedBytes`] ?? 0;
 }
+
+export const isInstantKnown = computed(() => standing.value !== undefined);
+
+/** Where what the replay knows is not there yet: why. */
+export const unreadText = computed(() =>
+  snapshotTrouble.value !== undefined
+    ? "not known"
+    : replayedAt.value !== undefined || stand.value !== undefined
+    ? "being worked out"
+    : "shown where time stands"
+);
 
 /** What programs and cards do at an instant; undefined: time moves, or it is being worked out. */
 export const shownWork = computed<Work | undefined>(() => {

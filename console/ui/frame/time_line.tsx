@@ -2,7 +2,7 @@
 import { computed, type ReadonlySignal, useComputed, useSignal } from "@preact/signals";
 import { useCallback, useEffect, useRef } from "preact/hooks";
 import type { Time } from "../../../fabric/base/time.ts";
-import { isKept, topology } from "../data/rack.ts";
+import { isKept, isUp, topology } from "../data/rack.ts";
 import { shownAt } from "../data/shown.ts";
 import {
   beyondText,
@@ -28,6 +28,9 @@ interface Span {
 const LEFT = 96, RIGHT = 20, TOP = 6, ROW = 17, AXIS = 16;
 const DEVICE_ROWS = 4;
 
+/** The end of a kept run is unknown until it has been replayed. */
+const isKnown = computed(() => endPs.value > 1);
+
 const note = computed(() => {
   const beyond = beyondText.value;
   if (beyond !== undefined) return beyond;
@@ -36,6 +39,9 @@ const note = computed(() => {
   }
   if (isKept.value && timeline.value === undefined && topology.value !== undefined) {
     return replayText.value;
+  }
+  if (isUp.value && !isKnown.value) {
+    return "Nothing has happened yet. Space lets time go, and . lets the next event happen.";
   }
   if (past.value === "being read") return `What was before this page came: ${replayText.value}`;
   return past.value === "unread"
@@ -242,8 +248,6 @@ export function TimeLine() {
   }
 
   const rows = rowNames.value === "" ? [] : rowNames.value.split(" ");
-  // The end of a kept run is unknown until it has been replayed.
-  const isKnown = endPs.value > 1;
   const hasMore =
     (topology.value?.nodes.filter(({ kind }) => kind === "host").length ?? 0) > rows.length;
   const rowY = (row: number) => TOP + row * ROW;
@@ -268,7 +272,7 @@ export function TimeLine() {
             <rect x={LEFT - 8} y="0" width={w + 16} height="132" />
           </clipPath>
         </defs>
-        {topology.value !== undefined && isKnown && (
+        {topology.value !== undefined && isKnown.value && (
           <>
             {rows.map((name, row) => (
               <text key={name} class="quiet" x="16" y={rowY(row) + 12}>{cut(name, 12)}</text>

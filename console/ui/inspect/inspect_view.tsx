@@ -85,7 +85,7 @@ function inspected(name: string): Inspected | undefined {
   const hasPower = shownPower.value.get(name) !== false;
   const told = live.value?.of === `${run.value} ${name}` ? live.value.found : undefined;
   if (replayedAt.value === undefined && hasPower && told !== undefined) {
-    return { ...told, queues: queuesOf(name) };
+    return { ...told, queues: queuesOf(name), hasBegun: clock.value?.events !== 0 };
   }
   const known = shownInspection(name);
   return {
@@ -140,7 +140,7 @@ function Shell({ rack, name }: { readonly rack: Topology; readonly name: string 
           {name}
           <small>
             {kindText(node.kind)}
-            {found?.hasPower === false && " · without power"} · at{" "}
+            {shownPower.value.get(name) === false && " · without power"} · at{" "}
             <span class="num">{time(shownAt.value)}</span>
           </small>
         </h1>

@@ -18,6 +18,8 @@ export interface Table {
 
 /** What is known of a device at one instant, of a rack that is up or by its replay. */
 export interface Inspected {
+  /** False: at 0, where devices have not booted. */
+  readonly hasBegun?: boolean;
   readonly at: number;
   readonly hasPower: boolean;
   readonly counters: Readonly<Record<string, number>>;
@@ -93,7 +95,7 @@ export function tableOf(
           time(each.since),
           each.at ?? "",
         ]),
-        none: found.programs === undefined ? "They are being worked out." : "None.",
+        none: noneText(found, found.programs),
       };
     case "queues":
       return {
@@ -135,7 +137,7 @@ export function tableOf(
             each.receivesAwaited > 0 ? `, ${count(each.receivesAwaited)} awaited` : ""
           }`,
         ]),
-        none: found.rnic === undefined ? "They are being worked out." : "None.",
+        none: noneText(found, found.rnic),
       };
     case "regions":
       return {
@@ -152,7 +154,7 @@ export function tableOf(
             ", ",
           ),
         ]),
-        none: found.rnic === undefined ? "They are being worked out." : "None.",
+        none: noneText(found, found.rnic),
       };
     case "warnings":
       return {
@@ -179,6 +181,11 @@ export function tableOf(
   }
 }
 
+/** Of a table without rows. @param of what its rows are made of. */
+function noneText({ hasBegun }: Inspected, of: unknown): string {
+  return of === undefined && hasBegun !== false ? "They are being worked out." : "None.";
+}
+
 function portsTable({ ports, counters }: Inspected): Table {
   // A switch counts by port; of a past instant that is all that is known.
   const counted = Object.keys(counters).flatMap((name) =>
@@ -187,19 +194,24 @@ function portsTable({ ports, counters }: Inspected): Table {
   const of = (port: number, name: string) => counters[`port${port}.${name}`];
   const figure = (value: number | undefined, text: (value: number) => string) =>
     value === undefined ? "" : text(value);
+  const rows = (ports ?? counted).map(({ port, peer, up, busyUntilPs }) => [
+    String(port),
+    peer,
+    up === undefined ? "" : up ? "up" : "down",
+    busyUntilPs === 0 ? "" : time(busyUntilPs),
+    figure(of(port, "sentFrames"), count),
+    figure(of(port, "sentBytes"), bytes),
+    figure(of(port, "queuedBytes"), bytes),
+  ]);
+  // A card does not count by port.
+  const known = ["port", "to", "link", "busy until", "sent frames", "sent", "waiting"]
+    .map((title, i) => ({ title, i })).filter(({ i }) => i === 0 || rows.some((row) => row[i]));
+  const columns = known.map(({ title }) => title);
   return {
     ...{ name: "ports", title: "Ports" },
-    columns: ["port", "to", "link", "busy until", "sent frames", "sent", "waiting"],
-    figures: ["port", "busy until", "sent frames", "sent", "waiting"],
-    rows: (ports ?? counted).map(({ port, peer, up, busyUntilPs }) => [
-      String(port),
-      peer,
-      up === undefined ? "" : up ? "up" : "down",
-      busyUntilPs === 0 ? "" : time(busyUntilPs),
-      figure(of(port, "sentFrames"), count),
-      figure(of(port, "sentBytes"), bytes),
-      figure(of(port, "queuedBytes"), bytes),
-    ]),
+    columns,
+    figures: columns.filter((title) => title !== "to" && title !== "link"),
+    rows: rows.map((row) => known.map(({ i }) => row[i]!)),
     none: "They are known of a rack that is up.",
   };
 }

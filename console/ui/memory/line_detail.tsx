@@ -136,7 +136,7 @@ function Write({ write }: { readonly write: WriteRef }) {
       <span class={standing === "promised" ? "is-durable" : ""}>{STANDINGS[standing]}</span>
       {standing !== "posted" && (
         <>
-          {" "}since <span class="num">{time(standingAt)}</span>
+          {" "}(since <span class="num">{time(standingAt)}</span>)
         </>
       )}. {operation !== undefined && (
         <a

@@ -1,12 +1,12 @@
 import { computed, signal, useSignalEffect } from "@preact/signals";
-import { useEffect } from "preact/hooks";
 import type { Loss, MemoryMap, MemoryView } from "../../api/replay.ts";
-import { clock, topology, variant } from "../data/rack.ts";
+import { livePs, useLive } from "../data/live.ts";
+import { topology, variant } from "../data/rack.ts";
 import { pathOf, Reader } from "../data/reading.ts";
 import { WhichKeeps } from "../explore/which_keeps.tsx";
 import { Empty, Loading } from "../frame/empty.tsx";
 import { bytes, count, plural, sentence, time } from "../figures.ts";
-import { go, hrefOf, instant, isPast, lookAt, place, run, select, selection } from "../state.ts";
+import { go, hrefOf, instant, lookAt, place, run, select, selection } from "../state.ts";
 import type { View } from "../view.ts";
 import { MapCanvas } from "./canvas.tsx";
 import { LineDetail } from "./line_detail.tsx";
@@ -22,9 +22,6 @@ const detail = new Reader<MemoryView>();
 const showsLeft = signal(false);
 const CELLS_PX = [2, 4, 8, 16, 24, 40] as const;
 const zoom = signal(3);
-
-const LIVE_MS = 1_000;
-const livePs = signal<number | undefined>(undefined);
 
 const hosts = computed(() =>
   (topology.value?.nodes ?? []).flatMap(({ kind, name }) => kind === "host" ? [name] : [])
@@ -94,17 +91,6 @@ function readAll(): void {
     pathOf(["runs", id, "memory"], { host: of, variant: variant.value, at, ...line }),
     `${key} ${what.address}`,
   );
-}
-
-function useLive(): void {
-  useEffect(() => {
-    const follow = () => {
-      if (!isPast.peek()) livePs.value = clock.peek()?.virtualPs;
-    };
-    follow();
-    const timer = setInterval(follow, LIVE_MS);
-    return () => clearInterval(timer);
-  }, []);
 }
 
 function Page() {

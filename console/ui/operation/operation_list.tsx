@@ -6,6 +6,7 @@ import { useSignalEffect } from "@preact/signals";
 import { PS_PER_US } from "../../../fabric/base/time.ts";
 import type { Operations } from "../../api/replay.ts";
 import { OPERATION_STATUSES } from "../../api/replay_terms.ts";
+import { livePs } from "../data/live.ts";
 import { topology, variant } from "../data/rack.ts";
 import { pathOf, Reader } from "../data/reading.ts";
 import { count, plural, roughTime, time } from "../figures.ts";
@@ -39,6 +40,7 @@ function readFound(): void {
   void found.read(
     pathOf(["runs", id, "operations"], { ...query, variant: variant.value, most: LISTED }),
     id,
+    livePs.value,
   );
 }
 

@@ -2,6 +2,7 @@ import { json, saveAs } from "../frame/save.ts";
 import { useSignalEffect } from "@preact/signals";
 import type { LadderDocument } from "../../api/operations.ts";
 import type { OperationRow, Operations } from "../../api/replay.ts";
+import { livePs, useLive } from "../data/live.ts";
 import { topology, trouble as rackTrouble, variant, variants } from "../data/rack.ts";
 import { pathOf, Reader } from "../data/reading.ts";
 import { Empty, Loading } from "../frame/empty.tsx";
@@ -62,18 +63,20 @@ function readAll(): void {
   void list.read(
     pathOf(["runs", id, "operations"], { variant: of, on, from: at, most: LISTED }),
     id,
+    livePs.value,
   );
   if (list.value === undefined) return;
   const number = numberNow();
   const isChosen = more().number !== undefined || selection.value?.kind === "operation";
   if (list.value.operations.length === 0 && !isChosen) return;
-  void here.read(pathOf(["runs", id, "ladder"], { variant: of, index: number }), id);
+  void here.read(pathOf(["runs", id, "ladder"], { variant: of, index: number }), id, livePs.value);
   if (other !== undefined) {
     void there.read(pathOf(["runs", id, "ladder"], { variant: other, index: number }), id);
   }
 }
 
 function Page() {
+  useLive();
   useSignalEffect(readAll);
   if (run.value === undefined) {
     return (

@@ -2,7 +2,7 @@
 import type { Topology } from "../../api/rack.ts";
 import type { ProgramState } from "../../api/replay.ts";
 import { computed } from "@preact/signals";
-import { progress, topology } from "../data/rack.ts";
+import { clock, progress, topology } from "../data/rack.ts";
 import { replayedAt, shownWork, type Work } from "../data/shown.ts";
 import { count, percent, plural } from "../figures.ts";
 
@@ -15,6 +15,7 @@ export const shownActivities = computed(() => {
 /** What a host does; while time moves, only how far its program has said that it is. */
 export function hostWords(host: string): string {
   const activity = shownActivities.value?.get(host);
+  if (activity !== undefined && clock.value?.events === 0) return "not booted yet";
   if (activity !== undefined) return activityText(activity);
   const told = progress.value.get(host);
   if (told === undefined || replayedAt.value !== undefined) return "";

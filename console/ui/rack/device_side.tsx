@@ -5,12 +5,13 @@ import { api, type LogLine } from "../data/api.ts";
 import { ended, isKept, isUp, processes } from "../data/rack.ts";
 import { isOperator } from "../data/session.ts";
 import {
+  isInstantKnown,
   queuesOf,
-  replayedAt,
   shownAt,
   shownCounters,
   shownPower,
   snapshotTrouble,
+  unreadText,
   waitedFor,
 } from "../data/shown.ts";
 import { count, counter, plural, wordsOfCounter } from "../figures.ts";
@@ -48,9 +49,7 @@ function Queues({ host }: { readonly host: string }) {
   if (queues.length === 0) {
     return (
       <p class="quiet">
-        {replayedAt.value !== undefined
-          ? "None yet."
-          : "Shown where time stands: the replay knows them."}
+        {isInstantKnown.value ? "None yet." : `They are ${unreadText.value}.`}
       </p>
     );
   }

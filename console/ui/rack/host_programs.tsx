@@ -129,7 +129,8 @@ function State({ program }: { readonly program: ProgramProgress }) {
     case "stopped":
       return <>stopped as its host shut down, {time(since)}</>;
     case "serves":
-      return <>serves, waits for {text}{where}</>;
+      // What it waits for is its author's words for events.
+      return <span title={`waits for ${text}`}>serves, waits for its clients{where}</span>;
     case "waits":
       return <>waits for {text}{where}, since {time(since)}</>;
   }

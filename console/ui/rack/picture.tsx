@@ -295,7 +295,9 @@ function UnitCard(
 }
 
 function Load({ node, box }: { readonly node: Node; readonly box: Box }) {
-  const state = useComputed(() => cut(stateText(node.name), 10));
+  const state = useComputed(() =>
+    waitedFor.value.has(node.name) ? "waited for" : stateText(node.name)
+  );
   const filled = useComputed(() =>
     halves(36 * busyShare(node, shownCounters.value.get(node.name), shownAt.value))
   );

@@ -3,7 +3,7 @@ import type { ComponentChildren } from "preact";
 import type { Topology } from "../../api/rack.ts";
 import { ended, flowKey, isUp } from "../data/rack.ts";
 import { isOperator } from "../data/session.ts";
-import { queuedBytes, shownFaults, shownFlows, shownPower } from "../data/shown.ts";
+import { queuedBytes, shownFaults, shownFlows, shownPower, unreadText } from "../data/shown.ts";
 import { bitRate, bytes, percent, plural } from "../figures.ts";
 import { select } from "../state.ts";
 import { hostWords, isAtWork, shownActivities } from "./activity.ts";
@@ -19,6 +19,11 @@ export function RackSide({ rack }: { readonly rack: Topology }) {
   const atWork = on.filter(({ name }) => isAtWork(name));
   const idle = on.filter((each) => !atWork.includes(each));
   const shown = [...off, ...atWork, ...idle].slice(0, HOSTS);
+  // While time moves most hosts have said nothing.
+  const isUnread = shownActivities.value === undefined && ended.value === undefined;
+  const told = isUnread
+    ? shown.filter(({ name }) => off.some((each) => each.name === name) || hostWords(name) !== "")
+    : shown;
   return (
     <div data-testid="overview">
       <h2>
@@ -28,7 +33,7 @@ export function RackSide({ rack }: { readonly rack: Topology }) {
       <h3>What hosts do</h3>
       <table class="wide">
         <tbody>
-          {shown.map(({ name }) => (
+          {told.map(({ name }) => (
             <tr key={name}>
               <th scope="row">
                 <Device name={name} />
@@ -40,7 +45,12 @@ export function RackSide({ rack }: { readonly rack: Topology }) {
           ))}
         </tbody>
       </table>
-      {hosts.length > shown.length && (
+      {isUnread && told.length < hosts.length && (
+        <p class="quiet">
+          {told.length === 0 ? "It is" : "Of others it is"} {unreadText.value}.
+        </p>
+      )}
+      {!isUnread && hosts.length > shown.length && (
         <p class="quiet">{plural(hosts.length - shown.length, "more host")} in the picture.</p>
       )}
       <Busiest rack={rack} />
@@ -82,11 +92,7 @@ function Words({ host }: { readonly host: string }) {
   const text = hostWords(host);
   if (text !== "") return <span class={isAtWork(host) ? "" : "quiet"}>{text}</span>;
   if (ended.value !== undefined) return <span class="quiet">down</span>;
-  return (
-    <span class="quiet">
-      {shownActivities.value === undefined ? "shown where time stands" : "–"}
-    </span>
-  );
+  return <span class="quiet">–</span>;
 }
 
 function Rows({ title, children }: {

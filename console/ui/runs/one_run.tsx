@@ -42,7 +42,7 @@ export function OneRun({ id }: { readonly id: string }) {
       </p>
       <h1>
         {detail.value?.scenario ?? id}
-        <small>{id}</small>
+        {detail.value?.scenario !== undefined && <small>{id}</small>}
       </h1>
       {detail.trouble !== undefined && <p class="note refused">{detail.trouble}</p>}
       {detail.value === undefined ? detail.trouble === undefined && <Loading what="the run" /> : (
@@ -63,7 +63,7 @@ export function OneRun({ id }: { readonly id: string }) {
       {detail.value !== undefined && hasReport && (
         <Throughput run={id} variant={detail.value.variants[0]} />
       )}
-      <Files id={id} state={state ?? ""} />
+      {detail.trouble === undefined && <Files id={id} state={state ?? ""} />}
     </div>
   );
 }
