@@ -116,12 +116,21 @@ export function sentence(text: string): string {
   );
 }
 
-/** `rnicRetransmissions` as `rnic retransmissions`. */
+/** As the field writes them. */
+const ABBREVIATIONS: Readonly<Record<string, string>> = {
+  ...{ acks: "ACKs", naks: "NAKs", nacks: "NAKs", cqes: "CQEs", wqes: "WQEs", cnps: "CNPs" },
+  ...Object.fromEntries(
+    ["cnp", "cpu", "cqe", "dma", "ecn", "iio", "llc", "pfc", "psn", "rnr", "scm", "wqe"]
+      .map((word) => [word, word.toUpperCase()]),
+  ),
+};
+
+/** `dmaReads` as `DMA reads`. */
 export function wordsOfCounter(name: string): string {
-  return name.replace(/Ps$/, "").replace(/Bytes/, "").replace(
-    /([a-z])([A-Z])/g,
-    (_, x, y) => `${x} ${y.toLowerCase()}`,
-  );
+  return name.replace(/Ps$/, "").replace(/Bytes/, "")
+    .replace(/([a-z])([A-Z])/g, (_, x, y) => `${x} ${y.toLowerCase()}`)
+    .replace("blue flame", "BlueFlame")
+    .replaceAll(/[a-z]+/g, (word) => ABBREVIATIONS[word] ?? word);
 }
 
 /** By the unit that ends its name. */

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
-import { sentence, ticks } from "./figures.ts";
+import { sentence, ticks, wordsOfCounter } from "./figures.ts";
 
 describe("sentence", () => {
   it("has times as the page writes them, and leaves names alone that end as times do", () => {
@@ -20,5 +20,14 @@ describe("ticks", () => {
     assert.deepEqual(ticks(130, 290, 8), [140, 160, 180, 200, 220, 240, 260, 280]);
     assert.deepEqual(ticks(0, 2, 5), [0, 0.5, 1, 1.5, 2]);
     assert.deepEqual(ticks(7, 7, 8), []);
+  });
+});
+
+describe("wordsOfCounter", () => {
+  it("has a counter's name in words, and abbreviations as the field writes them", () => {
+    const names = ["dmaReads", "blueFlameTaken", "core0.cpu", "acksIn", "wqeReads", "queuedBytes"];
+    assert.deepEqual(names.map(wordsOfCounter), [
+      ...["DMA reads", "BlueFlame taken", "core0.CPU", "ACKs in", "WQE reads", "queued"],
+    ]);
   });
 });
