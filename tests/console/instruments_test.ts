@@ -5,7 +5,7 @@
 import assert from "node:assert/strict";
 import { afterAll, beforeAll, describe } from "@std/testing/bdd";
 import { fromFileUrl, projectFile } from "../../console/base/paths.ts";
-import { browserMissing, BrowserRig } from "../support/browser.ts";
+import { browserMissing, BrowserRig, SIZES } from "../support/browser.ts";
 import { eventually } from "../support/eventually.ts";
 import { itUnless } from "../support/skipping.ts";
 
@@ -95,6 +95,15 @@ describe("The page's instruments", () => {
     assert.equal(heights[0], heights[1], "both begin at the same height");
     await rig.pictures("compare");
     await rig.accessible("two ladders");
+    // On a tablet, too, neither lies over the other.
+    await page.setViewportSize(SIZES[2]);
+    const [left, right] = await Promise.all(["off", "on"].map(async (ddio) => {
+      const steps = page.getByRole("list", { name: `Steps of persist-opcode_ddio_${ddio}` });
+      const box = (await steps.boundingBox())!;
+      return { x: box.x, end: Math.max(...await steps.evaluate(endsOfParts)) };
+    }));
+    assert.ok(left!.end <= right!.x, `${left!.end} > ${right!.x}`);
+    await page.setViewportSize(SIZES[0]);
   });
 
   it("shows the same variant in every view, and where it parts from another", async () => {
@@ -263,3 +272,11 @@ describe("The page's instruments", () => {
     assert.deepEqual(rig.errors, []);
   });
 });
+
+/** Runs in the page: where its parts, and theirs, end on the right. */
+// deno-lint-ignore no-explicit-any -- the page's, whose types are not here
+function endsOfParts(element: any): number[] {
+  return [...element.querySelectorAll("*")]
+    .filter((each) => each.closest("svg") === null || each.tagName === "svg")
+    .map((each) => each.getBoundingClientRect().right);
+}

@@ -13,7 +13,7 @@ import type {
 } from "../../api/replay.ts";
 import { instant, run } from "../state.ts";
 import { api } from "./api.ts";
-import { stand, timeline } from "./timeline.ts";
+import { stand, timeline, timelineTrouble } from "./timeline.ts";
 import {
   clock,
   counters,
@@ -113,9 +113,9 @@ export const isInstantKnown = computed(() => standing.value !== undefined);
 
 /** Where what the replay knows is not there yet: why. */
 export const unreadText = computed(() =>
-  snapshotTrouble.value !== undefined
+  snapshotTrouble.value !== undefined || (isKept.value && timelineTrouble.value !== undefined)
     ? "not known"
-    : replayedAt.value !== undefined || stand.value !== undefined
+    : isKept.value || replayedAt.value !== undefined || stand.value !== undefined
     ? "being worked out"
     : "shown where time stands"
 );
