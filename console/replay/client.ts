@@ -152,8 +152,8 @@ export class Replay {
     await this.#open(source);
   }
 
-  /** A rack that is up may have come to an instant that its replay has not. */
-  async #reach(at: Time): Promise<void> {
+  /** A rack that is up may have come to an instant that its replay has not. @param at default: now. */
+  async #reach(at: Time = Infinity): Promise<void> {
     const { isLive, until } = this.#head;
     if (isLive && until !== null && at >= until) await this.#toPresent();
   }
@@ -170,8 +170,9 @@ export class Replay {
     return this.ask("timeline");
   }
 
-  density(query: DensityQuery = {}): Promise<Density> {
-    return this.ask("density", query);
+  async density(query: DensityQuery = {}): Promise<Density> {
+    await this.#reach(query.to);
+    return await this.ask("density", query);
   }
 
   async snapshot(at: Time, query: SnapshotQuery = {}): Promise<Snapshot> {
@@ -195,8 +196,9 @@ export class Replay {
   }
 
   /** A range of a host's SCM in parts, for a closer look at one. */
-  memoryMap(at: Time, query: MemoryMapQuery & { readonly host: string }): Promise<MemoryMap> {
-    return this.ask("memoryMap", at, query);
+  async memoryMap(at: Time, query: MemoryMapQuery & { readonly host: string }): Promise<MemoryMap> {
+    await this.#reach(at);
+    return await this.ask("memoryMap", at, query);
   }
 
   async loss(at: Time, nodes: readonly string[]): Promise<Loss> {
@@ -213,21 +215,24 @@ export class Replay {
     return await this.ask("cableCapture", order);
   }
 
-  operations(query: OperationsQuery = {}): Promise<Operations> {
-    return this.ask("operations", query);
+  async operations(query: OperationsQuery = {}): Promise<Operations> {
+    await this.#reach();
+    return await this.ask("operations", query);
   }
 
-  ladder(index: number): Promise<LadderDocument> {
-    return this.ask("ladder", index);
+  async ladder(index: number): Promise<LadderDocument> {
+    await this.#reach();
+    return await this.ask("ladder", index);
   }
 
-  events(query: EventsQuery): Promise<Events> {
-    return this.ask("eventsAround", query);
+  async events(query: EventsQuery): Promise<Events> {
+    await this.#reach();
+    return await this.ask("eventsAround", query);
   }
 
   /** Null where no step fits. */
   async find(query: FindQuery): Promise<EventRow | null> {
-    await this.#reach(query.atPs ?? Infinity);
+    await this.#reach(query.atPs);
     return await this.ask("find", query);
   }
 

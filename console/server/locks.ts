@@ -29,7 +29,12 @@ export class Locks {
     const known = lockIn(run);
     if (known === undefined) return { owner: null, isLocked: false, isHere: false };
     const { owner: { session, name }, isLocked, since } = known;
-    return { owner: { session, name }, isLocked, since, isHere: this.#ownerOf(known) !== undefined };
+    return {
+      owner: { session, name },
+      isLocked,
+      since,
+      isHere: this.#ownerOf(known) !== undefined,
+    };
   }
 
   /** @throws ApiFailure where another has locked the rack. */
@@ -38,7 +43,9 @@ export class Locks {
     if (known === undefined || !known.isLocked || this.#isOf(known, by)) return;
     const { name } = known.owner, isHere = this.#ownerOf(known) !== undefined;
     const ask = `ask ${name} to unlock it, or to hand it over`;
-    const how = isHere ? ask : `${ask}; ${name} is not signed in here, so Team lets you take it over`;
+    const how = isHere
+      ? ask
+      : `${ask}; ${name} is not signed in here, so Team lets you take it over`;
     throw new ApiFailure("not-allowed", `${lockText(run, known)}: ${how}`);
   }
 
@@ -68,7 +75,10 @@ export class Locks {
   takeOver(run: string, by: Caller): void {
     const known = lockIn(run), owner = known && this.#ownerOf(known);
     if (owner !== undefined && owner.session !== by.session) {
-      throw new ApiFailure("not-allowed", `${owner.name} is signed in: ask ${owner.name} for ${run}`);
+      throw new ApiFailure(
+        "not-allowed",
+        `${owner.name} is signed in: ask ${owner.name} for ${run}`,
+      );
     }
     this.#write(run, by, known?.isLocked ?? false);
   }

@@ -74,7 +74,8 @@ const getLock = createRoute({
 const postLock = createRoute({
   method: "post",
   path: "/racks/{run}/lock",
-  summary: "Locks a rack, so that others' orders are refused; unlocks it; hands it over; takes it over",
+  summary:
+    "Locks a rack, so that others' orders are refused; unlocks it; hands it over; takes it over",
   request: { params: runParams, body: takes(lockOrder) },
   responses: answers(rackLock, "Its owner and its lock"),
 });
