@@ -1,5 +1,5 @@
 /**
- * Files of the nodes in one process: SCM, inputs, outputs, the user's programs. I/O; for a
+ * Files of the nodes in one process: SCM, inputs, outputs. I/O; for a
  * partition's process, or a rack in one process.
  */
 import type { ObservationScope, Observer } from "../fabric/capture/observation.ts";
@@ -9,7 +9,6 @@ import { OutputError } from "../fabric/base/run_ending_error.ts";
 import { outputFile, type RunFile } from "../fabric/rack/assembly/run_file.ts";
 import type { Time } from "../fabric/base/time.ts";
 import type { RecordedFault } from "../fabric/clock/record.ts";
-import { type MakeProgram, makerOf, surroundings } from "./host/own_programs.ts";
 import { ScmFile } from "./host/store/scm_file.ts";
 import type { Settled } from "./host/store/scm_record.ts";
 
@@ -130,29 +129,6 @@ export async function giveUpRights(directories: readonly string[]): Promise<void
       await Deno.permissions.revoke({ name: "write", path: `${directory}/${part}` });
     }
   }
-}
-
-const AROUND = surroundings(globalThis, console.error);
-
-/**
- * Loads the user's own programs from bundled texts (`console/rack/own/bundle.ts`), by their names in the scenario.
- * Needs no permission.
- * @param options.print receives what they print with `console`; default: stderr does.
- */
-export async function loadOwnPrograms(
-  { programs, print = AROUND.print }: Pick<RunFile, "programs"> & {
-    readonly print?: (...values: unknown[]) => void;
-  },
-): Promise<Record<string, MakeProgram>> {
-  // A call by `yield*` has three frames: of ten an error would name three functions.
-  Error.stackTraceLimit = 60;
-  const own: Record<string, MakeProgram> = {}, around = { ...AROUND, print };
-  for (const [name, text] of Object.entries(programs)) {
-    const encoded = new TextEncoder().encode(text).toBase64();
-    const module = await import(`data:application/javascript;base64,${encoded}`);
-    own[name] = makerOf(module.default, around);
-  }
-  return own;
 }
 
 /** `{ path, bytes }`, under the run's `outputs/`. */

@@ -31,7 +31,6 @@ import { rngFor } from "../fabric/base/rng.ts";
 import type { CreateNode } from "../fabric/partition/partition.ts";
 import {
   giveUpRights,
-  loadOwnPrograms,
   observationWriter,
   openStores,
   printer,
@@ -39,6 +38,7 @@ import {
   traceWriter,
   writeOutput,
 } from "./files.ts";
+import { loadOwnPrograms } from "./load_own_programs.ts";
 import { type ScmFile, ScmFileError } from "./host/store/scm_file.ts";
 import { loadModule, loadPrograms } from "./load.ts";
 import type { MakeProgram } from "./host/own_programs.ts";

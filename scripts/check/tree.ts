@@ -11,7 +11,7 @@ const WORLD_FILES: readonly RegExp[] = [
   /^fabric\/(.+\/)?main\.ts$/,
   /^fabric\/clock\/(clock_service|record_file|timekeeper_main)\.ts$/,
   /^nodes\/(.+\/)?main\.ts$/,
-  /^nodes\/(files|load|native_process|native_records|host\/store\/scm_file)\.ts$/,
+  /^nodes\/(files|load|load_own_programs|native_process|native_records|host\/store\/scm_file)\.ts$/,
 ];
 
 export function pathInTree(path: string): string {

@@ -1,7 +1,7 @@
 /**
  * Runs the recoveries and checks of own programs on a run. Its job comes from `protocol_checks.ts`.
  */
-import { loadOwnPrograms } from "../../../nodes/files.ts";
+import { loadOwnPrograms } from "../../../nodes/load_own_programs.ts";
 import {
   type CheckJob,
   endOf,

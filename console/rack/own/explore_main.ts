@@ -4,7 +4,7 @@
  */
 import { RackError } from "../../base/rack_error.ts";
 import type { RackPlan } from "../../../fabric/rack/plan/plan.ts";
-import { loadOwnPrograms } from "../../../nodes/files.ts";
+import { loadOwnPrograms } from "../../../nodes/load_own_programs.ts";
 import { answerConfined, type Asker } from "./answer.ts";
 import { watchLoops } from "./loop_watch.ts";
 import {

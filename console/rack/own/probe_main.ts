@@ -2,7 +2,7 @@
  * Makes one instance of a bundled program, the text on its standard input, and writes its findings
  * to standard output.
  */
-import { loadOwnPrograms } from "../../../nodes/files.ts";
+import { loadOwnPrograms } from "../../../nodes/load_own_programs.ts";
 import { hasHooks } from "../../../nodes/host/own_programs.ts";
 import type { Probed } from "./probe.ts";
 import { PROBE_BEGINS } from "./frames.ts";

@@ -5,7 +5,7 @@
 import { newCoverage } from "../../../fabric/coherence/coverage.ts";
 import { exploring, stepsOf } from "../../../fabric/coherence/explore.ts";
 import { rowNames, tablesWith } from "../../../fabric/coherence/own_rows.ts";
-import { loadOwnPrograms } from "../../../nodes/files.ts";
+import { loadOwnPrograms } from "../../../nodes/load_own_programs.ts";
 import { explorationOf, type ProtocolRack, type RackFound } from "../../explore/protocol/racks.ts";
 import { RackError } from "../../base/rack_error.ts";
 import { answerConfined, type Asker } from "./answer.ts";

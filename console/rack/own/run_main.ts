@@ -5,7 +5,8 @@
  */
 import type { CreateNode } from "../../../fabric/partition/partition.ts";
 import { type RunFile, startsNative } from "../../../fabric/rack/assembly/run_file.ts";
-import { giveUpRights, loadOwnPrograms } from "../../../nodes/files.ts";
+import { giveUpRights } from "../../../nodes/files.ts";
+import { loadOwnPrograms } from "../../../nodes/load_own_programs.ts";
 import { LOG_TOPIC } from "../../../nodes/host/cpu/log_text.ts";
 import { livesOf } from "../../checks/lives.ts";
 import { type DurableLog, durableLog } from "../../checks/durable_log.ts";
