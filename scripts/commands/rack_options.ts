@@ -247,5 +247,16 @@ export function addJobsOption(command: Command, what: string): Command {
 
 /** Fewer than are asked for where memory does not suffice. @throws Refusal */
 export function jobsOf(flags: JobsFlags): number {
-  return workersFor({ ...readTable(JOBS, flags), onFewer: say });
+  return workersFor({ ...given({ jobs: jobsOfAll() }), ...readTable(JOBS, flags), onFewer: say });
+}
+
+/** In the environment: `--jobs` of commands that are not told. */
+const JOBS_OF_ALL = "RACKMESH_JOBS";
+
+/** @throws Refusal */
+function jobsOfAll(): number | undefined {
+  const text = Deno.env.get(JOBS_OF_ALL);
+  if (!text) return undefined;
+  const { least, most } = JOBS.jobs;
+  return whole(JOBS_OF_ALL, text, { least, most });
 }

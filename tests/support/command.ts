@@ -104,8 +104,9 @@ export class CommandRig {
     const { env, cwd, detached = false, withinMs = TEST_PATIENCE_MS, title } = options;
     const command = new Deno.Command(program, {
       args: [...args],
-      // Each rig has a cache of its own: types would be checked anew for each.
-      env: { RACKMESH_CACHE: this.cache, RACKMESH_NO_CHECK: "1", ...env },
+      // Each rig has a cache of its own: types would be checked anew for each. A process beside the command's
+      // takes longer to load its code than what tests give it to do.
+      env: { RACKMESH_CACHE: this.cache, RACKMESH_NO_CHECK: "1", RACKMESH_JOBS: "1", ...env },
       ...(cwd !== undefined && { cwd }),
       stdin: "null",
       stdout: "piped",
@@ -122,7 +123,7 @@ export class CommandRig {
 
   /**
    * Carries out command lines one after the other in one process, so that each costs no start of its own: for lines
-   * that start nothing themselves, such as those that are refused.
+   * that start nothing themselves, such as those that are refused and orders to a rack that is up.
    */
   async each(
     lines: readonly (readonly string[])[],
@@ -142,6 +143,15 @@ export class CommandRig {
     return said;
   }
 
+  /** As {@link each}, of lines that have to succeed. @returns what each printed. */
+  async mustEach(lines: readonly (readonly string[])[]): Promise<string[]> {
+    const said = await this.each(lines);
+    for (const [i, { code, stdout, stderr }] of said.entries()) {
+      assert.equal(code, 0, `rack ${lines[i]!.join(" ")}: ${stdout}${stderr}`);
+    }
+    return said.map(({ stdout }) => stdout);
+  }
+
   /** Runs a command that has to succeed. @returns what it printed. */
   async must(args: readonly string[], options: StartOptions = {}): Promise<string> {
     const { code, stdout, stderr } = await this.run(args, options);
@@ -151,7 +161,7 @@ export class CommandRig {
 
   /** Takes down what is up, sees that nothing is left, and removes the directory. */
   async closeDown(): Promise<void> {
-    await this.run(["down", "--all"]);
+    if (this.processes().length > 0) await this.run(["down", "--all"]);
     await this.gone();
     await this.close();
   }

@@ -29,6 +29,7 @@ import {
 } from "../../console/api/options.ts";
 import { getQuery, linkOrder, putQuery, timeOrder } from "../../console/api/orders.ts";
 import { ROOT } from "../../console/base/paths.ts";
+import { workersFor } from "../../console/base/workers.ts";
 import { exploreScenario } from "../../console/explore/explore_scenario.ts";
 import { exploreOptions } from "../../console/explore/options.ts";
 import { prepare } from "../../console/rack/prepare.ts";
@@ -37,6 +38,7 @@ import { placesOf } from "../../console/sweep/places.ts";
 import { readQuestion } from "../../console/testing/question.ts";
 import { commandsFor } from "../../scripts/command_files.ts";
 import { type FlagsOf, readTable } from "../../scripts/commands/options.ts";
+import { jobsOf } from "../../scripts/commands/rack_options.ts";
 import { optionsOf, type PerftestFlags } from "../../scripts/commands/perftest/options.ts";
 import { Problems } from "../../scripts/commands/perftest/line.ts";
 
@@ -222,6 +224,25 @@ describe("every option", () => {
       const limitMs = Number(sample.sent) * 1_000;
       const { success } = jobOrder.safeParse({ ...order, limitMs });
       assert.equal(success, "value" in command, sample.typed);
+    }
+  });
+
+  it("--jobs that is not typed is RACKMESH_JOBS, within the same limits, and else the cores", () => {
+    const variable = "RACKMESH_JOBS", before = Deno.env.get(variable);
+    const jobsWith = (text: string, flags: { readonly jobs?: string } = {}) => {
+      Deno.env.set(variable, text);
+      return jobsOf(flags);
+    };
+    try {
+      for (const jobs of [1, 2]) assert.equal(jobsWith(`${jobs}`), workersFor({ jobs }));
+      assert.equal(jobsWith("2", { jobs: "1" }), 1);
+      assert.equal(jobsWith(""), workersFor({}));
+      for (const wrong of ["0", "1025", "all"]) {
+        assert.throws(() => jobsWith(wrong), /^Refusal: RACKMESH_JOBS is ".+": expected a whole/);
+      }
+    } finally {
+      if (before === undefined) Deno.env.delete(variable);
+      else Deno.env.set(variable, before);
     }
   });
 
@@ -412,10 +433,13 @@ describe("a row that is added", () => {
   afterAll(() => Deno.remove(tree, { recursive: true }));
 
   it("is in the types, too: nothing else has to be written", async () => {
+    // What reads the tables by the names of their rows. A check of the whole tree takes half a minute of a processor.
     const files = [
-      "tests/support/option_probe.ts",
-      "scripts/rack.ts",
-      "console/server/jobs/main.ts",
+      "console/api/jobs.ts",
+      "console/explore/options.ts",
+      "console/testing/question.ts",
+      "scripts/commands/rack_options.ts",
+      "scripts/commands/transfer.ts",
     ];
     const { code, stderr } = await deno("check", "--quiet", ...files);
     assert.equal(code, 0, stderr);
