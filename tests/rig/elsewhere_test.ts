@@ -38,7 +38,7 @@ describe("A rack of which some devices are started elsewhere", () => {
   });
 
   afterEach(async () => {
-    await here.run(["down", "--all"]);
+    if (here.processes().length > 0) await here.run(["down", "--all"]);
     await Promise.all(nodes.map(({ ended }) => ended));
     await cluster?.close();
     cluster = undefined;
@@ -113,9 +113,9 @@ describe("A rack of which some devices are started elsewhere", () => {
     await here.must(["up", PAIR, ...ONE, "--nats", urls, ...ELSEWHERE]);
     const run = here.runs()[0]!.replace(/.*\//, "");
     assert.match(await third.must(["attach", urls]), new RegExp(`^${run} is attached`));
-    const stateOf = async (name: string) =>
-      JSON.parse(await third.must(["ps", "--json"])).processes
-        .find((each: { name: string }) => each.name === name).status;
+    const statusIn = (ps: string, name: string) =>
+      JSON.parse(ps).processes.find((each: { name: string }) => each.name === name).status;
+    const stateOf = async (name: string) => statusIn(await third.must(["ps", "--json"]), name);
     assert.equal(await stateOf("b"), "idle");
     await third.must(["put", "--to", "b", await third.file("data.bin", content)]);
     // A kill from outside on the devices' machine, and an order from the third.
@@ -123,23 +123,32 @@ describe("A rack of which some devices are started elsewhere", () => {
     Deno.kill(parseInt(device!), "SIGKILL");
     await eventually("b has no power", async () => await stateOf("b") === "dead");
     await third.must(["start", "b"]);
-    for (const name of ["b-rnic", "a"]) {
-      await third.must(["kill", name]);
-      assert.equal(await stateOf(name), "dead");
-      await third.must(["start", name]);
+    // In one process: commands are processes of their own before and behind it.
+    const killed = ["b-rnic", "a"], out = `${third.cache}/out.bin`;
+    const said = await third.mustEach([
+      ...killed.flatMap((name) => [["kill", name], ["ps", "--json"], ["start", name]]),
+      ["link", "cut", "a"],
+      ["link", "heal", "a"],
+      ["get", "--from", "b", "data.bin", out],
+      ["ls", "--from", "b"],
+      ["pause"],
+      ["why"],
+      ["checkpoint", "--name", "c1", "--json"],
+      ["step"],
+      ["resume"],
+      ["until", "50ms"],
+    ]);
+    for (const [i, name] of killed.entries()) {
+      assert.equal(statusIn(said[3 * i + 1]!, name), "dead");
     }
-    assert.match(await third.must(["link", "cut", "a"]), /a: cut from/);
-    assert.match(await third.must(["link", "heal", "a"]), /a: heal from/);
-    const out = `${third.cache}/out.bin`;
-    await third.must(["get", "--from", "b", "data.bin", out]);
+    const [cut, heal, , listed, paused, why, checkpoint] = said.slice(3 * killed.length);
+    assert.match(cut!, /a: cut from/);
+    assert.match(heal!, /a: heal from/);
     assert.deepEqual(await Deno.readFile(out), content);
-    assert.match(await third.must(["ls", "--from", "b"]), /data\.bin/);
-    assert.match(await third.must(["pause"]), /paused/);
-    assert.match(await third.must(["why"]), /Virtual time is/);
-    const taken = JSON.parse(await third.must(["checkpoint", "--name", "c1", "--json"]));
-    await third.must(["step"]);
-    await third.must(["resume"]);
-    await third.must(["until", "50ms"]);
+    assert.match(listed!, /data\.bin/);
+    assert.match(paused!, /paused/);
+    assert.match(why!, /Virtual time is/);
+    const taken = JSON.parse(checkpoint!);
     const events = third.start(["events"]);
     await eventually("the state is told", () => events.stdout.includes('"event":"state"'));
     events.kill("SIGTERM");

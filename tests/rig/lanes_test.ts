@@ -246,13 +246,13 @@ export default function* own({ cpu }: ProgramContext) {
       await runSideBySide(
         variants.map((one, i) => ({ one, run: { run: `held-${i}`, directory: `${path}/${i}` } })),
         {
-          ...{ id: "held", path, limitMs: 4_000 * slower },
+          ...{ id: "held", path, limitMs: 2_000 * slower },
           onEnded: (place) => void ended.push(place),
           onFailed: (place, error) => void failed.push(`${place}: ${(error as Error).message}`),
         },
       );
       assert.deepEqual(ended, [1]);
-      assert.deepEqual(failed, [`0: No end within ${4 * slower} s of wall time`]);
+      assert.deepEqual(failed, [`0: No end within ${2 * slower} s of wall time`]);
     });
     assert.deepEqual(findProcesses(folder), []);
   });
