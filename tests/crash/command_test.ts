@@ -253,18 +253,21 @@ describe("rack explore", () => {
     it(`ends with 1 and never says safe where ${what} without a power failure`, async () => {
       const broken = await rig.file("broken.yaml", BROKEN);
       await rig.file("broken.ts", program);
-      const { code, stdout, stderr } = await rig.run(["explore", broken, ...cut]);
-      equal(code, 1, `${stdout}${stderr}`);
-      match(stdout, says);
-      equal((await rig.run(["run", broken, "--pack", "all"])).code, 1, "as `rack run` says");
+      const [explored, run] = await rig.each([
+        ["explore", broken, ...cut],
+        ["run", broken, "--pack", "all"],
+      ]);
+      equal(explored!.code, 1, `${explored!.stdout}${explored!.stderr}`);
+      match(explored!.stdout, says);
+      equal(run!.code, 1, "as `rack run` says");
     });
   }
 
   it("ends with 1 where a program was refused its connection, and says so as `rack run` does", async () => {
     const lonely = await rig.file("lonely.yaml", LONELY);
     await rig.file("lonely.ts", REFUSED);
-    for (const args of [["explore", lonely], ["run", lonely, "--pack", "all"]]) {
-      const { code, stdout, stderr } = await rig.run(args);
+    const lines = [["explore", lonely], ["run", lonely, "--pack", "all"]];
+    for (const { code, stdout, stderr } of await rig.each(lines)) {
       equal(code, 1, `${stdout}${stderr}`);
       match(stdout, /^(failed|FAIL) .*: a: its connection was refused: no-service: Rejected/m);
     }
@@ -289,24 +292,17 @@ describe("rack explore", () => {
   });
 
   it("ends with 2 where it was stopped before all was seen, or was not to see all", async () => {
-    const some = await rig.run([
-      "explore",
-      put,
-      "--ddio",
-      "off",
-      "--from",
-      "100us",
-      "--until",
-      "1ms",
+    const [some, limited] = await rig.each([
+      ["explore", put, "--ddio", "off", "--from", "100us", "--until", "1ms"],
+      ["explore", put, "--ddio", "on", "--limit", "10"],
     ]);
-    equal(some.code, 2, some.stderr);
+    equal(some!.code, 2, some!.stderr);
     match(
-      some.stdout,
+      some!.stdout,
       /^could not tell .*not all: only instants from 100 us until 1 ms were asked for$/m,
     );
-    const limited = await rig.run(["explore", put, "--ddio", "on", "--limit", "10"]);
-    equal(limited.code, 2, limited.stderr);
-    match(limited.stdout, /^could not tell .*not all: 10 crash points were asked for/);
+    equal(limited!.code, 2, limited!.stderr);
+    match(limited!.stdout, /^could not tell .*not all: 10 crash points were asked for/);
   });
 
   it("refuses what cannot be", async () => {

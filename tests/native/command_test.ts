@@ -214,15 +214,13 @@ describe("native programs by the command", () => {
     assert.equal((await command.ended).code, 0);
     await eventually("the server", () => processesIn(rig.cache, "ibv_rc_pingpong").length >= 1);
     // It has no service that could answer an order, and says so before one is given.
-    for (
-      const order of [
-        ["put", "--to", "b", path],
-        ["get", "--from", "b", "x", `${rig.cache}/x`],
-        ["ls", "--from", "b"],
-        ["rm", "--from", "b", "x"],
-      ]
-    ) {
-      const { code, stderr } = await rig.run(order);
+    const orders = [
+      ["put", "--to", "b", path],
+      ["get", "--from", "b", "x", `${rig.cache}/x`],
+      ["ls", "--from", "b"],
+      ["rm", "--from", "b", "x"],
+    ];
+    for (const { code, stderr } of await rig.each(orders)) {
       assert.equal(code, 64, stderr);
       assert.match(stderr, /"b": expected a host with the service persistd, which b has not: it/);
     }

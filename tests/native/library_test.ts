@@ -5,35 +5,21 @@
 import assert from "node:assert/strict";
 import { afterAll, beforeAll, describe } from "@std/testing/bdd";
 import { isThere } from "../../console/base/files.ts";
+import { nativeLibrary } from "../../console/rack/native/library.ts";
 import { sandboxHere } from "../../console/rack/native/sandbox.ts";
 import type { Time } from "../../fabric/base/time.ts";
 import { createNativePort } from "../../nodes/native_process.ts";
-import { requestsHeader } from "../../nodes/host/native/header.ts";
 import type { NativeProcess } from "../../nodes/host/native/port.ts";
 import type { RequestName } from "../../nodes/host/native/requests.ts";
 import { type Answered, encodeReply, Request } from "../../nodes/host/native/words.ts";
 import { processesNaming } from "../support/command.ts";
+import { nativeMissing } from "../support/native_rack.ts";
 import { itUnless } from "../support/skipping.ts";
 
 const SOURCES = "nodes/host/native/lib";
-const FLAGS = ["-std=gnu11", "-O2", "-fPIC", "-Wall", "-Wextra", "-Werror"];
 const CLOCK_PS = 20_000, TSC_PS = 10_000, POLL_PS = 50_000;
 const ASK_ALL = 2 ** 16 + 3;
 const FOREVER = 2n ** 63n - 1n;
-
-/** Undefined where the library can be built here. */
-function missing(): string | undefined {
-  try {
-    const { code } = new Deno.Command("cc", {
-      args: ["-fsyntax-only", "-x", "c", "-include", "infiniband/verbs.h", "/dev/null"],
-      stderr: "null",
-    }).outputSync();
-    return code === 0 ? undefined : "infiniband/verbs.h is not here";
-  } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return "there is no C compiler";
-    throw error;
-  }
-}
 
 function compile(...args: readonly string[]): void {
   const { success, stderr } = new Deno.Command("cc", { args: [...args] }).outputSync();
@@ -103,31 +89,16 @@ function hostOf(
     main.resume(encodeReply("hello", head, answered));`;
 }
 
-const reason = missing();
+const reason = await nativeMissing();
 const it = itUnless(reason, "nodes/host/native/lib");
 
 describe("the library of native programs", () => {
   let folder: string, library: string, runs = 0;
 
-  beforeAll(() => {
+  beforeAll(async () => {
     if (reason !== undefined) return;
     folder = Deno.makeTempDirSync();
-    library = `${folder}/librackmesh.so`;
-    Deno.writeTextFileSync(`${folder}/requests.h`, requestsHeader());
-    const files = [...Deno.readDirSync(SOURCES)].map(({ name }) => name).sort()
-      .filter((name) => name.endsWith(".c")).map((name) => `${SOURCES}/${name}`);
-    compile(
-      ...FLAGS,
-      "-shared",
-      "-Wl,-z,initfirst",
-      "-Wl,-z,now",
-      `-I${folder}`,
-      "-o",
-      library,
-      ...files,
-      "-ldl",
-      "-lpthread",
-    );
+    library = await nativeLibrary();
   });
   afterAll(() => {
     if (reason === undefined) Deno.removeSync(folder, { recursive: true });

@@ -5,7 +5,7 @@ import type { CampaignReport } from "../../console/chaos/campaign.ts";
 import { Replay } from "../../console/replay/client.ts";
 import { CommandRig } from "../support/command.ts";
 import { executableInPath } from "../../console/base/executables.ts";
-import { compiled, nativeMissing } from "../support/native_rack.ts";
+import { compiled, giveLibrary, nativeMissing } from "../support/native_rack.ts";
 import { itUnless } from "../support/skipping.ts";
 
 const missing = await nativeMissing() ??
@@ -30,6 +30,7 @@ describe("a kept run with native programs", () => {
   let rig: CommandRig, cache: string | undefined;
   beforeAll(async () => {
     rig = await CommandRig.open();
+    if (missing === undefined) await giveLibrary(rig);
     cache = Deno.env.get("RACKMESH_CACHE");
     Deno.env.set("RACKMESH_CACHE", rig.cache);
   });

@@ -14,7 +14,7 @@ import {
 } from "../../console/verbs_suite/suite.ts";
 import { Refusal } from "../../fabric/rack/plan/problem.ts";
 import { CommandRig } from "../support/command.ts";
-import { nativeMissing, runNative } from "../support/native_rack.ts";
+import { giveLibrary, nativeMissing, runNative } from "../support/native_rack.ts";
 import { itUnless } from "../support/skipping.ts";
 
 const SLOW = ["test_cq", "test_cqex", "test_odp"];
@@ -44,6 +44,7 @@ describe("rdma-core's own tests", () => {
 
   beforeAll(async () => {
     rig = await CommandRig.open();
+    if (typeof suite !== "string") await giveLibrary(rig);
   });
   afterAll(async () => {
     await rig.close();

@@ -1,5 +1,7 @@
 /** Native programs on a simulated rack: compiled from C, with the library of this tree in them. */
 import assert from "node:assert/strict";
+import { basename } from "node:path";
+import { isThere } from "../../console/base/files.ts";
 import { nativeLibrary } from "../../console/rack/native/library.ts";
 import { ROOT } from "../../console/base/paths.ts";
 import { Refusal } from "../../fabric/rack/plan/problem.ts";
@@ -20,13 +22,21 @@ export async function nativeMissing(): Promise<string | undefined> {
   }
 }
 
-/** Compiles a program of `tests/native/programs/` into a folder. @returns its path. */
+/** Copies the built library into a cache for commands, whose first one would build it anew. */
+export async function giveLibrary({ cache }: { readonly cache: string }): Promise<void> {
+  const library = await nativeLibrary(), folder = `${cache}/native`;
+  await Deno.mkdir(folder, { mode: 0o700 });
+  await Deno.copyFile(library, `${folder}/${basename(library)}`);
+}
+
+/** Compiles a program of `tests/native/programs/` into a folder, once. @returns its path. */
 export function compiled(
   folder: string,
   source: string,
   libraries: readonly string[] = [],
 ): string {
   const file = `${folder}/${source.replace(/\.c$/, "")}`;
+  if (isThere(file)) return file;
   const path = `${ROOT}/tests/native/programs/${source}`;
   const args = ["-O2", "-Wall", "-Wextra", "-Werror", "-o", file, path, ...libraries];
   const { success, stderr } = new Deno.Command("cc", { args }).outputSync();
