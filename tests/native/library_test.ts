@@ -413,7 +413,7 @@ describe("the library of native programs", () => {
     });
     assert.match(
       said,
-      /read \(0x[0-9a-f]+ in libc\.so\.6\)\n(read \(\S+ in librackmesh\.so\)\n)?main \(\S+ in program\d+\)\n/,
+      /read \(0x[0-9a-f]+ in libc\.so\.6\)\n(read \(\S+ in librackmesh-\w+\.so\)\n)?main \(\S+ in program\d+\)\n/,
     );
   });
 
