@@ -331,7 +331,7 @@ describe("every option", () => {
         .flatMap(([name, { of = action }]) => of === action ? [name] : []);
       const { options } = commands.find((each) => each.name() === action)!;
       const typed = options.map(({ long }) => long!.slice(2));
-      const live = ["run", "json", "at", "for"];
+      const live = ["run", "json", "override-lock", "at", "for"];
       assert.deepEqual(typed.filter((name) => !live.includes(name)).sort(), own.sort(), action);
     }
     const terms = Object.keys(FAULT_TERMS), keys = Object.keys(linkOrder.shape);
