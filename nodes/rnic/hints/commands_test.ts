@@ -128,6 +128,11 @@ describe("a program's own hint (H-09)", () => {
     same(told(send(hintOf(1)), 4), "EINVAL which hints it wants");
     resetQueuePair(qp);
     same(told(send(hintOf(1)), 2), "EINVAL with them");
+    const none = new HintCard({});
+    none.connect({ qpn, address: 9, destQpn: 30 });
+    same(none.device.hints, undefined);
+    const message = hintOf(1);
+    same(told(sendOwnHint(none.device, { op: "send-hint", qpn, message }), 2), "EINVAL with them");
     const off = opened();
     Object.assign(off.qp, { hints: "off" });
     same(told(off.send(hintOf(1)), 2), "EINVAL with them");

@@ -52,7 +52,7 @@ import {
   takeWaiting,
   warmContext,
 } from "./context.ts";
-import { installQueue, removeQueue, writeState } from "./install.ts";
+import { freeQueues, installQueue, removeQueue, writeState } from "./install.ts";
 import {
   advanceRead,
   fetchWqes,
@@ -738,6 +738,12 @@ class Bench {
       const first = Math.min(...its.fields.map((field) => this.#address(load.queue, field)));
       const covered = isOne ? last : Math.ceil(last / 16) * 16;
       same([address, length], [first, covered], `what is read of queue ${load.queue}`);
+    }
+    const free = Array.from({ length: spaces!.queues }, (_, each) => each)
+      .filter((each) => !this.#host.has(each));
+    for (const count of [3, 4]) {
+      const expected = free.length < count ? undefined : free.slice(0, count);
+      same(freeQueues(device, count), expected, "numbers that are free");
     }
     const { counters } = device;
     const counts = Object.fromEntries(
