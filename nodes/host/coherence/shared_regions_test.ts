@@ -102,13 +102,58 @@ describe("HostRegions", () => {
   });
 });
 
-describe("a far host's core that waits for a change", () => {
-  const FAR: SharedRegion = {
-    ...REGION,
-    home: { host: "b", address: 0x0a00_0002 },
-    far: [{ host: "a", address: 0x0a00_0001, agent: 1 }],
-  };
+const FAR: SharedRegion = {
+  ...REGION,
+  home: { host: "b", address: 0x0a00_0002 },
+  far: [{ host: "a", address: 0x0a00_0001, agent: 1 }],
+};
 
+describe("a far host's store in a store buffer", () => {
+  /** The card knows the region no more when the store leaves, and home takes it back in, or does not. */
+  function refused(isTakenBack: boolean): { ended: string[]; registrations: number } {
+    const ended: string[] = [];
+    const rig = new HostRig({ shared: [FAR], memory: "tso" }, {
+      programs: {
+        *a(cpu) {
+          const s = yield* cpu.region("s");
+          yield* s.store(0, new Uint8Array(8));
+          for (let call = 0; call < 2; call++) {
+            try {
+              yield* s.fence();
+              ended.push("done");
+            } catch (error) {
+              ended.push((error as Error).name);
+            }
+          }
+        },
+      },
+    });
+    let answered = 0, registrations = 0, stores = 0;
+    const yes = { status: "ok", op: "done" } as const;
+    const no = { status: "error", errno: "EPERM", reason: "home has taken it back" } as const;
+    for (let left = 1000; left > 0 && rig.nextAt <= 500 * PS_PER_US && rig.next(); left--) {
+      for (const { message } of rig.sent.slice(answered)) {
+        answered++;
+        const at = rig.now + PS_PER_US;
+        if (message.kind === "command") {
+          const isGood = registrations++ === 0 || isTakenBack;
+          rig.arrive(at, { kind: "reply", id: message.id, reply: isGood ? yes : no });
+        } else if (message.kind === "far-access") {
+          const result = stores++ === 0 ? "refused" : "done";
+          rig.arrive(at, { kind: "far-answer", tag: message.tag, result });
+        }
+      }
+    }
+    return { ended, registrations };
+  }
+
+  it("decision 16: is done after another registration, and refused for good where home refuses that", () => {
+    assert.deepEqual(refused(true), { ended: ["done", "done"], registrations: 2 });
+    assert.deepEqual(refused(false), { ended: ["RegionRefused", "done"], registrations: 2 });
+  });
+});
+
+describe("a far host's core that waits for a change", () => {
   /** The card registers the region and answers loads with zeros; then `play` has its turn. @returns how the wait ends. */
   function waiting(play: (rig: HostRig) => void): { ended: string; atUs: number } {
     let found = { ended: "nothing", atUs: 0 };
