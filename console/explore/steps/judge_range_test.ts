@@ -41,6 +41,10 @@ describe("judgeRange", () => {
     });
     const found = await judgeRange(judge, range, () => false);
     same(found.map(({ failed }) => failed?.message.includes("no such page")), [undefined, true]);
+    const { again, ...counts } = found[1]!;
+    const numbers = [...Object.values(counts), ...Object.values(again)]
+      .filter((each) => typeof each === "number");
+    same(new Set(numbers), new Set([0]), "nothing is counted of what was not judged");
   });
 
   it("gives up where it is stopped, also within a step", async () => {
