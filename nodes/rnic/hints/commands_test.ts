@@ -67,16 +67,13 @@ describe("what a new queue pair may have of hints (H-07, H-08, H-20)", () => {
   });
 
   it("H-08: the card's hints have one owner, and another when that is gone", () => {
-    const { device } = cardOf(TRUSTED);
+    const card = cardOf(TRUSTED), { device } = card;
     const wish = { type: "ud", hints: "group", privileged: true } as CommandOf<"create-qp">;
-    const card = { device } as HintCard;
     same(told(refuseHints(device, wish), 3), "ok");
-    const member = HintCard.prototype.connect.call(card, {
-      ...{ qpn: 20, address: 9, destQpn: 20, type: "ud", hints: "group" },
-    });
+    const member = card.connect({ qpn: 20, address: 9, destQpn: 20, type: "ud", hints: "group" });
     same(told(refuseHints(device, wish), 4), "EBUSY of the whole card");
     device.queuePairs.delete(member.qpn);
-    HintCard.prototype.connect.call(card, { qpn: 21, address: 9, destQpn: 21, hints: "on" });
+    card.connect({ qpn: 21, address: 9, destQpn: 21, hints: "on" });
     same(told(refuseHints(device, wish), 3), "ok");
   });
 });
