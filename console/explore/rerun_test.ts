@@ -13,8 +13,10 @@ it("P-41: a card's write is noted to be at its host when it is, right ahead of t
   const [variant] = variants(parseScenario(text, "test.yaml"));
   const plan = makePlan(variant!);
   const reads: Time[] = [];
+  let rests = 0;
   const { sendings } = runRack({ plan, inputs: {}, own: {} }, {
     histories: true,
+    onRest: () => void rests++,
     onTrace: (time, node, { step }) => {
       if (node === "b" && step === "iio-read") reads.push(time);
     },
@@ -23,5 +25,6 @@ it("P-41: a card's write is noted to be at its host when it is, right ahead of t
   const readAt = reads.find((time) => time > at)!;
   const { latencyPs } = plan.cables.find(({ kind }) => kind === "bus")!;
   ok(arrivesAt > at + latencyPs, "it takes its time on the bus");
+  ok(rests > 0, "what is held at rest is asked");
   ok(readAt > arrivesAt && readAt < arrivesAt + latencyPs, `read at ${readAt}, after ${arrivesAt}`);
 });
