@@ -24,6 +24,8 @@ export interface NativeJob {
   readonly options: readonly string[];
   /** What the client has besides: the server's name, as a rule. None: it runs alone on one host. */
   readonly client?: readonly string[];
+  /** The client's whole command, where it is not the server's with more words. */
+  readonly clientCommand?: readonly string[];
   /** Both ends on one host. */
   readonly isOneHost?: true;
   /** A line of the scenario besides. */
@@ -67,20 +69,26 @@ export function versionOf(packaged: string): string | undefined {
 }
 
 /** A job's programs in a scenario's syntax. */
-export function scenarioOf({ binary, options, client, isOneHost, rack, env }: NativeJob): string {
+export function scenarioOf(job: NativeJob): string {
+  const { binary, options, isOneHost, rack, env } = job;
   const more = env === undefined ? "" : `, env: ${JSON.stringify(env)}`;
-  const words = (more: readonly string[]) => JSON.stringify([binary, ...options, ...more]);
+  const server = [binary, ...options], client = clientOf(job);
   const one = isOneHost || client === undefined;
   return [
     "name: native",
     ...(rack === undefined ? [] : [rack]),
     `hosts: { ${one ? "b: { services: none }" : "a: { services: none }, b: { services: none }"} }`,
     "programs:",
-    `  - { on: b, native: ${words([])}${more} }`,
-    ...(client
-      ? [`  - { on: ${one ? "b" : "a"}, native: ${words(client)}, at: ${CLIENT_AT}${more} }`]
-      : []),
+    `  - { on: b, native: ${JSON.stringify(server)}${more} }`,
+    ...(client === undefined ? [] : [
+      `  - { on: ${one ? "b" : "a"}, native: ${JSON.stringify(client)}, at: ${CLIENT_AT}${more} }`,
+    ]),
   ].join("\n") + "\n";
+}
+
+/** The command of a job's client; undefined where it has none. */
+export function clientOf({ binary, options, client, clientCommand }: NativeJob) {
+  return clientCommand ?? (client && [binary, ...options, ...client]);
 }
 
 /** A port whose threads' requests are counted, by name. @param longerPs of each lease. */

@@ -1,6 +1,6 @@
 /**
- * `deno task native-table`: runs programs of Debian on an emulated rack, each of them three times and
- * once more with a smaller lease, and compares output, ends and digests. `--write` puts the table into
+ * `deno task native-table`: runs programs of Debian on an emulated rack, each of them three times (those that take
+ * minutes once) and once more with a smaller lease, and compares output, ends and digests. `--write` puts the table into
  * `scripts/scenarios/NATIVE_RUNS.md`, `--only WORDS` runs rows that have them (the page keeps the others as they
  * are), `--runs 1` runs each once with a lease. Exit code 1 where a row differs from itself, or ends otherwise than it should.
  */
@@ -9,6 +9,7 @@ import { projectFile } from "../../console/base/paths.ts";
 import { PS_PER_MS } from "../../fabric/base/time.ts";
 import { ABSENT } from "../../nodes/host/calls/absent.ts";
 import {
+  clientOf,
   differenceOf,
   type Lease,
   type NativeJob,
@@ -18,10 +19,12 @@ import {
 } from "./runs.ts";
 
 export interface TableRow extends NativeJob {
+  /** Takes minutes: it runs once with all leases. */
+  readonly isLong?: true;
   /** Its polls would be millions of requests, also with a seed. */
   readonly hasLeaseAlone?: true;
-  /** Why its exit codes are not 0, and which they are. */
-  readonly ends?: { readonly codes: readonly number[]; readonly why: string };
+  /** Why its exit codes are not 0, and which they are; null for a thread that has not ended. */
+  readonly ends?: { readonly codes: readonly (number | null)[]; readonly why: string };
 }
 
 const words = (text: string): string[] => text === "" ? [] : text.split(" ");
@@ -61,10 +64,21 @@ function fabric(options: string, more: Partial<TableRow> = {}): TableRow {
   };
 }
 
+/** Programs over librdmacm; those of rsockets run inside it. */
+function manager(
+  command: string,
+  client: string,
+  more: Partial<TableRow> = {},
+): TableRow {
+  const [binary = "", ...options] = words(command);
+  return { binary, packaged: "rdmacm-utils", options, clientCommand: words(client), ...more };
+}
+
 /** A card that raises no event for completions that are there when a queue is armed. */
 const ARM_NEXT = { rack: "defaults: { queues: { arm: next } }" } as const;
 /** A test by time lasts a second at least: 33 million polls, of which few are requests. */
 const SLOW = { rack: "fabric: { rate: 200Mbps }", hasLeaseAlone: true } as const;
+const LONG = { isLong: true } as const;
 const BOTH = { client: ["b"] } as const, ONE = { client: ["b"], isOneHost: true } as const;
 
 const UCX_TESTS = [
@@ -97,12 +111,13 @@ function fio(verb: string, depth: number, more = ""): TableRow {
     packaged: "fio",
     options: words(`${common}${more} --rw=read`),
     client: words(client),
+    isLong: true,
   };
 }
 
 /**
- * The rows of the table: all `ibv_*` utilities, all of perftest's tests of libibverbs, fio's engine of
- * verbs, UCX and libfabric.
+ * The rows of the table: all `ibv_*` utilities, all of perftest's tests of libibverbs, the programs of
+ * rdmacm-utils, fio's engine of verbs, UCX and libfabric.
  */
 export const ROWS: readonly TableRow[] = [
   utility("ibv_devices"),
@@ -156,8 +171,30 @@ export const ROWS: readonly TableRow[] = [
   perftest("ib_write_bw", "-D 1 -f 0 -s 4096", SLOW),
   perftest("ib_send_bw", "-n 60 --use-srq -q 2"),
   perftest("ib_write_bw", "-n 60", ONE),
-  ...["write", "read", "send"].map((verb) => perftest(`ib_${verb}_lat`, "-n 5 -a")),
-  ...["write", "read", "send"].map((verb) => perftest(`ib_${verb}_bw`, "-n 5 -a")),
+  ...["write", "read", "send"].map((verb) => perftest(`ib_${verb}_lat`, "-n 5 -a", LONG)),
+  ...["write", "read", "send"].map((verb) => perftest(`ib_${verb}_bw`, "-n 5 -a", LONG)),
+  perftest("ib_write_lat", "-n 200 -R"),
+  perftest("ib_send_bw", "-n 60 -R"),
+  manager("rping -s -C 20", "rping -c -a b -C 20"),
+  manager("rping -s -C 20 -S 5000 -V", "rping -c -a b -C 20 -S 5000 -V"),
+  ...["ucmatose -c 3 -C 20 -S 3000", "udaddy -c 2"].map((command) =>
+    manager(command, `${command} -s b`)
+  ),
+  manager("cmtime -c 5", "cmtime -c 5 -s b", {
+    ends: { codes: [0, null, null], why: "the server waits for connections without end" },
+  }),
+  manager("mckey -m 239.1.2.3", "mckey -m 239.1.2.3 -s"),
+  manager("rdma_server", "rdma_client -s b"),
+  manager("rdma_xserver -c r", "rdma_xclient -c r -s b"),
+  ...["rstream -S 4096 -C 20", "riostream -S 4096 -C 20"].map((command) =>
+    manager(command, `${command} -s b`)
+  ),
+  manager("rstream -T a -S 4096 -C 20", "rstream -T a -S 4096 -C 20 -s b", {
+    ends: { codes: [16, 0], why: "POLLHUP: the server ends before its last bytes are read" },
+  }),
+  manager("rcopy", "rcopy /usr/share/common-licenses/BSD b:copy", {
+    ends: { codes: [0, null], why: "the server waits for files without end" },
+  }),
   { binary: "ucx_info", packaged: "ucx-utils", options: ["-d"] },
   ...UCX_TESTS.map((test) => ucx("rc_v", test)),
   ...["tag_lat", "tag_bw", "stream_bw", "ucp_am_bw"].map((test) => ucx("ud_v", test)),
@@ -206,13 +243,15 @@ function smallerLease({ packaged }: TableRow): Lease {
 }
 
 /** With those that the client alone has, but for the server's name. */
-function shownOptions(options: readonly string[], client: readonly string[]): string {
-  const own = client.filter((word) => word.startsWith("--"));
-  return [options.join(" "), ...own.length > 0 ? [`client: ${own.join(" ")}`] : []].join("; ");
+function shownOptions(row: TableRow): string {
+  const { client = [], clientCommand } = row;
+  const own = clientCommand ?? client.filter((word) => word.startsWith("--"));
+  const given = wordsOf(row).join(" ");
+  return own.length === 0 ? given : [given, `client: ${own.join(" ")}`].filter(Boolean).join("; ");
 }
 
-/** Runs a row. @param runs how often, with the same lease. */
-export async function show(row: TableRow, runs = RUNS): Promise<Shown> {
+/** Runs a row. @param runs how often, with all leases. */
+export async function show(row: TableRow, runs = row.isLong ? 1 : RUNS): Promise<Shown> {
   const { binary, ends, packaged } = row;
   const command = [binary, ...wordsOf(row)].join(" "), version = versionOf(packaged) ?? "";
   const [, given, on] = keyOf(row);
@@ -231,7 +270,8 @@ export async function show(row: TableRow, runs = RUNS): Promise<Shown> {
   const less = row.hasLeaseAlone ? undefined : await runNative(text, { ...endless, lease });
   const found = less && differenceOf(first.transcript, less.transcript);
   if (found !== undefined) differences.push(`lease ${lease}, ${found}`);
-  const wanted = ends?.codes ?? (row.client === undefined ? [0] : [0, 0]);
+  const wanted: readonly (number | null)[] = ends?.codes ??
+    (clientOf(row) === undefined ? [0] : [0, 0]);
   const isExpected = wanted.length === 0 || String(first.codes) === String(wanted);
   const codes = first.codes.map((code) => code ?? "runs").join(", ");
   const cells = [
@@ -244,7 +284,7 @@ export async function show(row: TableRow, runs = RUNS): Promise<Shown> {
     String(first.requestCount),
     less === undefined ? "" : `${lease === "off" ? lease : `seed ${lease}`}: ${less.requestCount}`,
     (first.wallMs / 1000).toFixed(1),
-    differences.length === 0 ? "equal" : "differs",
+    `${runs} ${differences.length === 0 ? "equal" : "differ"}`,
   ];
   const wrong = differences.map((each) => `${command}: ${each}`);
   if (!isExpected) {
@@ -258,9 +298,9 @@ export async function show(row: TableRow, runs = RUNS): Promise<Shown> {
 
 /** The cells that name a row: program, options, hosts. */
 function keyOf(row: TableRow) {
-  const { binary, rack, client, isOneHost } = row;
-  const given = shownOptions(wordsOf(row), client ?? []) + (rack === undefined ? "" : `; ${rack}`);
-  return [binary, given, client === undefined || isOneHost ? "one" : "two"] as const;
+  const { binary, rack, isOneHost } = row;
+  const given = shownOptions(row) + (rack === undefined ? "" : `; ${rack}`);
+  return [binary, given, clientOf(row) === undefined || isOneHost ? "one" : "two"] as const;
 }
 
 const HEAD = [
@@ -314,9 +354,9 @@ function write(shown: readonly Shown[]): void {
 if (import.meta.main) {
   const option = (name: string) => Deno.args[Deno.args.indexOf(name) + 1] ?? "";
   const only = Deno.args.includes("--only") ? option("--only") : "";
-  const runs = Deno.args.includes("--runs") ? Number(option("--runs")) : RUNS;
+  const runs = Deno.args.includes("--runs") ? Number(option("--runs")) : undefined;
   const rows = ROWS.filter((row) =>
-    [row.binary, ...wordsOf(row), ...row.client ?? []].join(" ").includes(only)
+    [row.binary, ...wordsOf(row), ...clientOf(row) ?? []].join(" ").includes(only)
   );
   const shown: Shown[] = [];
   for (const row of rows) {

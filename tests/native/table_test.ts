@@ -30,6 +30,8 @@ const SHOWN = [
   "ibv_asyncwatch",
   "ibv_ud_pingpong -g 0 -n 200 -e",
   "ib_send_bw -n 60 -e",
+  "rping -s -C 20",
+  "cmtime -c 5",
   "ucx_info -d",
   "ucx_perftest UCX_TLS=rc_v,self UCX_NET_DEVICES=rackmesh0:1 -t tag_lat -n 20 -w 2",
   "ucx_perftest UCX_TLS=ud_v,self UCX_NET_DEVICES=rackmesh0:1 -t ucp_am_bw -n 20 -w 2",
