@@ -36,7 +36,7 @@ const LAUNCH = `cd "$1" || exit; shift; exec 9<&0
 { read _; kill -KILL 0; } <&9 9<&- &
 ( exec 9<&- </dev/null >stdout 2>stderr; ulimit -f ${FILE_BYTES / 512}
   exec "$@" 3>requests 4<replies )
-echo $? >status; kill -KILL 0`;
+echo $? >status; kill -KILL $!; wait $!; kill -KILL 0`;
 
 /** What of this machine starts a program, by the names in the shell's text and below. */
 export const NATIVE_COMMANDS = ["sh", "mkfifo", "env"] as const;
