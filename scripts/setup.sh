@@ -387,12 +387,14 @@ ensure_verbs_tests() {
 ensure_native_tests() {
   find_program ib_write_lat >/dev/null && find_program ibv_rc_pingpong >/dev/null &&
     find_program ucx_perftest >/dev/null && find_program fi_pingpong >/dev/null &&
-    find_program bwrap >/dev/null && find_program fio >/dev/null || {
+    find_program bwrap >/dev/null && find_program fio >/dev/null && find_program rping >/dev/null &&
+    find_program valgrind >/dev/null || {
     lock_cache
     tried=()
     { ensure_apt_tool ib_write_lat perftest && ensure_apt_tool ibv_rc_pingpong ibverbs-utils &&
       ensure_apt_tool ucx_perftest ucx-utils && ensure_apt_tool fi_pingpong libfabric-bin &&
-      ensure_apt_tool bwrap bubblewrap && ensure_apt_tool fio fio; } || {
+      ensure_apt_tool bwrap bubblewrap && ensure_apt_tool fio fio &&
+      ensure_apt_tool rping rdmacm-utils && ensure_apt_tool valgrind valgrind; } || {
       local attempt
       say "not all programs over verbs are here, so tests of native programs leave some out. Tried:"
       for attempt in "${tried[@]}"; do say "  - $attempt"; done

@@ -59,19 +59,24 @@ export interface NativeRun {
 export async function runNative(
   folder: string,
   scenario: string,
-  { env = {}, until, record, change = (plan) => plan }: {
+  { env = {}, until, record, library, change = (plan) => plan }: {
     readonly env?: Readonly<Record<string, string>>;
     readonly until?: number;
+    /** In place of that of each run. */
+    readonly library?: string;
     /** A directory for its record. */
     readonly record?: string;
     readonly change?: (plan: RackPlan) => RackPlan;
   } = {},
 ): Promise<NativeRun> {
-  const library = await nativeLibrary();
+  const preloaded = library ?? await nativeLibrary();
   const directory = await Deno.makeTempDir({ dir: folder, prefix: "run-" });
   const rack = new SimulatedRack(scenario, {
     native(host, life) {
-      const port = createNativePort({ library, directory: `${directory}/${host}.${life}` });
+      const port = createNativePort({
+        library: preloaded,
+        directory: `${directory}/${host}.${life}`,
+      });
       if (record === undefined) return port;
       return recordingPort(port, { open: ({ name }) => openRecord(record, { host, life, name }) });
     },

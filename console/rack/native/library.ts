@@ -33,18 +33,23 @@ const EXPECTED = `Debian's packages ${PACKAGES}, which scripts/rack installs whe
 export interface BuildOptions {
   /** Called before the compiler starts, where there is something to build. */
   readonly onBuild?: (() => void) | undefined;
+  /** Of the compiler, besides those of every library: for checkers of memory. */
+  readonly flags?: readonly string[];
 }
 
 /**
  * The path of the library, which is built if it is not in the cache.
  * @throws Refusal without a compiler or libibverbs' headers; RackError where it does not compile.
  */
-export async function nativeLibrary({ onBuild }: BuildOptions = {}): Promise<string> {
+export async function nativeLibrary(
+  { onBuild, flags: more = [] }: BuildOptions = {},
+): Promise<string> {
+  const flags = [...FLAGS, ...more];
   const folder = fromFileUrl(projectFile(SOURCES));
   const names = [...Deno.readDirSync(folder)].map(({ name }) => name).sort();
   const texts = names.map((name) => Deno.readTextFileSync(`${folder}/${name}`));
   const header = requestsHeader(), version = await compilerVersion();
-  const made = JSON.stringify([names, texts, header, version, FLAGS, LIBRARIES]);
+  const made = JSON.stringify([names, texts, header, version, flags, LIBRARIES]);
   const hash = await sha256(new TextEncoder().encode(made));
   const cache = cacheFolder("native"), library = `${cache}/librackmesh-${hash.slice(0, 16)}.so`;
   if (isThere(library)) return library;
@@ -55,7 +60,7 @@ export async function nativeLibrary({ onBuild }: BuildOptions = {}): Promise<str
   try {
     await Deno.writeTextFile(`${work}/requests.h`, header);
     const sources = names.filter((name) => name.endsWith(".c")).map((name) => `${folder}/${name}`);
-    await compile([...FLAGS, `-I${work}`, "-o", `${work}/library`, ...sources, ...LIBRARIES]);
+    await compile([...flags, `-I${work}`, "-o", `${work}/library`, ...sources, ...LIBRARIES]);
     await Deno.rename(`${work}/library`, library);
   } finally {
     await Deno.remove(work, { recursive: true });

@@ -49,10 +49,12 @@ export function requestsHeader(): string {
     numbers("POLLED", POLLED),
     numbers("OBJECT", OBJECTS),
     ...rows,
-    // X(word, field of ibv_qp_attr and of ib_uverbs_qp_attr).
+    // X(word, field of ibv_qp_attr and of ib_uverbs_qp_attr, its bit of ibv_qp_attr_mask).
     each(
       "EACH_QP_FIELD",
-      Object.entries<QpField>(QP_FIELDS).map(([word, { field = word }]) => `${word}, ${field}`),
+      Object.entries<QpField>(QP_FIELDS).map(([word, { field = word, bit }]) =>
+        `${word}, ${field}, ${bit}`
+      ),
     ),
     each("EACH_QP_CAP", QP_CAP_WORDS),
     "",

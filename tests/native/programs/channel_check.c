@@ -35,7 +35,7 @@ static char buffer[64];
 static struct end open_end(void)
 {
 	struct ibv_device **devices = ibv_get_device_list(NULL);
-	struct end end;
+	struct end end = { 0 };
 
 	context = ibv_open_device(devices[0]);
 	CHECK(context);

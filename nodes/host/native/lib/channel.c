@@ -644,7 +644,7 @@ __attribute__((constructor)) static void start(int argc, char **argv, char **env
 	say_hello();
 	on_exit(say_exit, NULL);
 	pthread_atfork(NULL, NULL, be_child);
-	/* valgrind executes rdtsc itself and cannot single-step: under it both stay the machine's. */
+	/* Checkers of memory (tests/native/memory_checkers_test.ts) execute rdtsc themselves, and cannot be stepped. */
 	if (!instrumented) {
 		clock_start();
 		if (leases != LEASE_OFF)

@@ -279,7 +279,7 @@ static int init_qp_attr(uint64_t channel, const struct rdma_ucm_init_qp_attr *cm
 		return error;
 	memset(attr, 0, sizeof(*attr));
 	attr->qp_attr_mask = GOT(cm_init_qp_attr, attr_mask);
-#define TAKE(word, field) attr->field = GOT(cm_init_qp_attr, word);
+#define TAKE(word, field, bit) attr->field = GOT(cm_init_qp_attr, word);
 	EACH_QP_FIELD(TAKE)
 #undef TAKE
 	take_ah(&attr->ah_attr, answer() + ANSWER_cm_init_qp_attr_is_global);

@@ -38,7 +38,7 @@ static long kernel(long number, const long arg[6])
 		va_end(args_);                   \
 	} while (0)
 
-long direct_syscall(long number, ...)
+__attribute__((no_sanitize("address"))) long direct_syscall(long number, ...)
 {
 	long arg[6];
 
@@ -52,7 +52,7 @@ static int after_clock_nanosleep(int error)
 }
 
 #undef syscall
-EXPORT long syscall(long number, ...)
+EXPORT __attribute__((no_sanitize("address"))) long syscall(long number, ...)
 {
 	long arg[6];
 

@@ -965,13 +965,15 @@ EXPORT int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 
 	arg[ARG_modify_qp_qp] = qp->handle;
 	arg[ARG_modify_qp_attr_mask] = mask;
-#define PUT(word, field) arg[ARG_modify_qp_##word] = attr->field;
+	/* What the mask leaves out the program has not set. */
+#define PUT(word, field, bit) arg[ARG_modify_qp_##word] = mask & (bit) ? attr->field : 0;
 	EACH_QP_FIELD(PUT)
 #undef PUT
-#define PUT(name) arg[ARG_modify_qp_##name] = attr->cap.name;
+#define PUT(name) arg[ARG_modify_qp_##name] = mask & IBV_QP_CAP ? attr->cap.name : 0;
 	EACH_QP_CAP(PUT)
 #undef PUT
-	put_ah(arg + ARG_modify_qp_is_global, &attr->ah_attr);
+	if (mask & IBV_QP_AV)
+		put_ah(arg + ARG_modify_qp_is_global, &attr->ah_attr);
 	int error = request_send();
 	if (error)
 		return failed(error);
@@ -995,7 +997,7 @@ EXPORT int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask,
 	if (error)
 		return failed(error);
 	memset(attr, 0, sizeof(*attr));
-#define TAKE(word, field) attr->field = GOT(query_qp, word);
+#define TAKE(word, field, bit) attr->field = GOT(query_qp, word);
 	EACH_QP_FIELD(TAKE)
 #undef TAKE
 #define TAKE(name) attr->cap.name = GOT(query_qp, name);
