@@ -5,7 +5,8 @@ import { readScenarioOf } from "../../fabric/rack/scenario/parse_scenario.ts";
 import type { Scenario } from "../../fabric/rack/scenario/scenario.ts";
 import type { YamlSource } from "../../fabric/rack/scenario/yaml_source.ts";
 import { SCENARIO_BYTES_MAX } from "../api/page_terms.ts";
-import { ifThere, readInto } from "../base/files.ts";
+import { ifThere, isThere, readInto } from "../base/files.ts";
+import { catalogueFolder, catalogueRow, scenarioOf } from "./catalogue.ts";
 import type { Reach } from "./read_door.ts";
 
 export interface ScenarioSource extends Reach {
@@ -17,7 +18,7 @@ export interface ScenarioSource extends Reach {
 }
 
 /**
- * Reads and checks a scenario's file.
+ * Reads and checks a scenario's file, or that of a protocol of the catalogue by its name.
  * @param how.base where its paths begin, of one that is a changed copy of another; default: the
  * file's folder, of a pipe the current one.
  * @param how.allowRead folders that it may read besides; default: none.
@@ -33,10 +34,11 @@ export async function readScenario(
     readonly onRead?: Reach["onRead"] | undefined;
   } = {},
 ): Promise<ScenarioSource> {
-  const { text, isFile } = await readText(path);
+  const row = isThere(path) ? undefined : catalogueRow(path);
+  const { text, isFile } = row ? { text: scenarioOf(row), isFile: false } : await readText(path);
   return sourceOf(text, {
     path,
-    base: base ?? (isFile ? await folderOf(path) : Deno.cwd()),
+    base: base ?? (row ? catalogueFolder() : isFile ? await folderOf(path) : Deno.cwd()),
     allowRead: allowRead.map(allowedFolder),
     ...(isReadOnly === true && { isReadOnly }),
     ...(onRead && { onRead }),

@@ -1,5 +1,11 @@
 import type { Command } from "commander";
 import { refusal } from "../../fabric/rack/plan/problem.ts";
+import { columnsOf, tableText } from "../../console/reports/table.ts";
+import {
+  type CatalogueRow,
+  catalogueRow,
+  catalogueRows,
+} from "../../console/scenarios/catalogue.ts";
 import { exitOf, exploreScenario } from "../../console/explore/explore_scenario.ts";
 import { exploredDocument, exploredText } from "../../console/explore/report.ts";
 import { exploreSuites } from "../../console/reports/junit/suites.ts";
@@ -25,6 +31,7 @@ interface ExploreFlags
   extends VariantFlags, CheckFlags, JunitFlags, FlagsOf<typeof EXPLORE_OPTIONS> {
   readonly json?: boolean;
   readonly matrix?: boolean;
+  readonly list?: boolean;
   readonly protocol?: string;
 }
 
@@ -42,6 +49,10 @@ export function addExplore(program: Command): void {
       "--protocol <file>",
       "no scenario: rows of the coherent cards' protocol of your own, in every state of small racks",
     )
+    .option(
+      "--list",
+      "no scenario: protocols that are right or wrong, by the names that stand for their scenarios",
+    )
     .option("--json", "one JSON document on stdout")
     .addHelpText(
       "after",
@@ -57,6 +68,8 @@ Example:
   rack explore scripts/scenarios/persist_pair.yaml --method persist-opcode --ddio on
   rack explore scripts/scenarios/persist_pair.yaml --method write-only --claims
   rack explore --matrix
+  rack explore --list
+  rack explore ack_before_flush
   rack explore --protocol scripts/scenarios/my_coherence.ts`,
     )
     .action(start);
@@ -64,12 +77,18 @@ Example:
 
 async function start(scenario: string | undefined, flags: ExploreFlags): Promise<void> {
   const { protocol } = flags;
-  const asked = [scenario, protocol, flags.matrix || undefined].filter((each) =>
-    each !== undefined
-  );
+  const kinds = [scenario, protocol, flags.matrix || undefined, flags.list || undefined];
+  const asked = kinds.filter((each) => each !== undefined);
   if (asked.length !== 1) {
     const found = asked.length === 0 ? "rack explore" : "several of them";
-    throw refusal("", { found, expected: "a scenario, or --matrix, or --protocol FILE" });
+    throw refusal("", {
+      found,
+      expected: "a scenario, or --matrix, or --list, or --protocol FILE",
+    });
+  }
+  if (flags.list) {
+    refuseWith(flags, "list", LIST_FLAGS);
+    return printCatalogue(flags);
   }
   if (flags.matrix) refuseWith(flags, "matrix", MATRIX_FLAGS);
   if (protocol !== undefined) refuseWith(flags, "protocol", PROTOCOL_FLAGS);
@@ -86,18 +105,35 @@ async function start(scenario: string | undefined, flags: ExploreFlags): Promise
 }
 
 const MATRIX_FLAGS = ["jobs", "json", "junit", "check"];
+const LIST_FLAGS = ["json", "check"];
+
+function printCatalogue({ json }: Pick<ExploreFlags, "json">): void {
+  const rows = catalogueRows();
+  if (json) return print(JSON.stringify({ protocols: rows }));
+  const columns = columnsOf<CatalogueRow>(
+    { title: "protocol", value: ({ name }) => name },
+    { title: "verdict", value: ({ verdict }) => verdict },
+    {
+      title: "why",
+      value: ({ why, source }) => source === undefined ? why : `${why} (${source})`,
+    },
+  );
+  print(tableText(columns, rows));
+}
+
 const PROTOCOL_FLAGS = ["check", "jobs", "json", "junit", "limit"];
 
 /** The matrix and a protocol's racks are fixed. @throws Refusal */
 function refuseWith(
   flags: ExploreFlags,
-  what: "matrix" | "protocol",
+  what: "matrix" | "protocol" | "list",
   allowed: readonly string[],
 ): void {
   const other = Object.keys(flags).find((name) => name !== what && !allowed.includes(name));
   if (other === undefined) return;
   const shown = allowed.filter((name) => name !== "check").map((name) => `--${name}`);
-  const expected = `--${what} alone, or ${shown.slice(0, -1).join(", ")} and ${shown.at(-1)}`;
+  const ways = [shown.slice(0, -1).join(", "), shown.at(-1)].filter(Boolean).join(" and ");
+  const expected = `--${what} alone, or ${ways}`;
   throw refusal("", { found: `--${other} and --${what} stand together`, expected });
 }
 
@@ -111,7 +147,7 @@ async function run(
   },
 ): Promise<void> {
   const progress = new Progress({ quiet: flags.json === true });
-  const prepare = prepareOptions(flags, "all"), explore = optionsOf(flags);
+  const prepare = prepareOptions(flags, "all"), explore = optionsOf(flags, catalogueRow(path));
   const junit = await JunitFile.open(flags, `rack explore ${path}`);
   const scenario = await junit.of(checkedScenario(path, flags));
   const exploring = exploreScenario(scenario, {
@@ -148,9 +184,10 @@ function uncheckedText(
   return `${labels.join("; ")}: ${UNCHECKED}: ${ways.join(", ")} would say what has to hold`;
 }
 
-/** @throws Refusal */
-function optionsOf(flags: ExploreFlags): ExploreOptions {
-  const options = readTable(EXPLORE_OPTIONS, flags);
+/** @param row with the frames that show its verdict. @throws Refusal */
+function optionsOf(flags: ExploreFlags, row: CatalogueRow | undefined): ExploreOptions {
+  const given = readTable(EXPLORE_OPTIONS, flags);
+  const options = row === undefined ? given : { frames: row.frames, ...given };
   refuseNothing(options);
   return exploreOptions(options);
 }

@@ -16,6 +16,8 @@ const CHECKS: Readonly<Record<VerifyLevel, VerifyVerdict["checks"]>> = {
   "check": ["crc-before"],
   "verify": ["crc-before", "compared"],
   "verify-crc": ["crc-before", "crc-after"],
+  "read-back": ["compared"],
+  "crc-after": ["crc-after"],
 };
 
 /** V-01, V-04, V-09: nothing is damaged and no history stands for a look, so all that is asked for is done. */

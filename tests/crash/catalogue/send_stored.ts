@@ -1,0 +1,15 @@
+/**
+ * The record comes in a SEND; the server copies it to its place, flushes it, and answers.
+ */
+import { answer, asked, onHosts, serve, storing } from "./prelude.ts";
+
+export default onHosts({
+  b: serve(function* (server, text) {
+    server.store(0, text);
+    yield* server.persist(0, text.length);
+    yield* answer(server);
+  }),
+  a: storing(function* (link, bytes) {
+    yield* asked(link, bytes);
+  }),
+});
