@@ -3,6 +3,7 @@ import type { Time } from "../../fabric/base/time.ts";
 import type { HostCard } from "./host_card.ts";
 import { type AddressMap, SCM_BASE } from "./memory/address_map.ts";
 import type { MemorySystem } from "./memory/memory_system.ts";
+import { SCM_BLOCK_BYTES } from "./memory/scm.ts";
 import type { Iommu } from "./memory/iommu.ts";
 import type { PageTable } from "./memory/page_table.ts";
 import type { Pager } from "./paging/pager.ts";
@@ -29,10 +30,10 @@ export function hostStatistics(
   { cards, memory, map, pages, paging, iommu, regions }: Parts,
   { programs, hintJobs }: HostCounts,
 ): Record<string, number> {
-  const sum = (countOf: (card: HostCard) => number) =>
-    cards.reduce((all, card) => all + countOf(card), 0);
+  const sum = (countOf: (card: HostCard) => number) => sumOver(cards, countOf);
   const { agent, ats, cardMemory } = cards[0]!;
-  const { llc, physical: { scmImc, scmBuffer, dramImc, scm, dram } } = memory;
+  const { llc, physical: { scmImc, scmModules, dramImc, scm, dram } } = memory;
+  const blocksOut = sumOver(scmModules, (module) => module.blocksOut);
   const isOfScm = (line: number) => memory.physical.addressOf(line) >= SCM_BASE;
   const dirty = llc.dirtyLines().filter(isOfScm).length;
   const cores = Object.fromEntries(
@@ -75,10 +76,10 @@ export function hostStatistics(
     scmBytesIn: scmImc.acceptedBytes,
     // Lines that are newer in the LLC.
     ...(dirty > 0 && { scmLinesDirty: dirty }),
-    scmLinesOut: scmBuffer.lines,
-    scmBlocksOut: scmBuffer.blocksOut,
-    scmBytesOut: scmBuffer.bytesOut,
-    scmReadModifyWrites: scmBuffer.readModifyWrites,
+    scmLinesOut: sumOver(scmModules, ({ lines }) => lines),
+    scmBlocksOut: blocksOut,
+    scmBytesOut: blocksOut * SCM_BLOCK_BYTES,
+    scmReadModifyWrites: sumOver(scmModules, ({ readModifyWrites }) => readModifyWrites),
     dramWpqLines: dramImc.accepted,
     dramWpqOverflows: dramImc.overflows,
     dramWpqMax: dramImc.pendingMax,
@@ -117,4 +118,8 @@ function pagingStatistics(pages: PageTable, paging: Pager): Record<string, numbe
     majorFaults: pages.majorFaults,
   };
   return Object.values(counts).some((count) => count > 0) ? counts : {};
+}
+
+function sumOver<T>(all: readonly T[], countOf: (each: T) => number): number {
+  return all.reduce((sum, each) => sum + countOf(each), 0);
 }

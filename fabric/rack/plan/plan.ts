@@ -345,7 +345,9 @@ export interface SwitchPlan {
 export interface HostTiming {
   readonly llcHitPs: Time;
   readonly dramLoadPs: Time;
+  /** A load of a line of SCM that its module has buffered, and what the medium takes beyond. */
   readonly scmLoadPs: Time;
+  readonly scmMediumPs: Time;
   readonly storePs: Time;
   /** `memory: tso`: entries, and a store's minimum time in the buffer. */
   readonly storeBufferEntries: number;
@@ -364,6 +366,7 @@ export interface HostTiming {
   readonly interruptPs: Time;
   readonly dmaReadLlcPs: Time;
   readonly dmaReadDramPs: Time;
+  /** Of a line that the module has buffered; {@link scmMediumPs} beyond. */
   readonly dmaReadScmPs: Time;
   /** Of further lines of one DMA read. */
   readonly dmaReadBitsPerSecond: number;
@@ -371,10 +374,18 @@ export interface HostTiming {
   readonly iioPs: Time;
   readonly iioBitsPerSecond: number;
   readonly iioDrainBytes: number;
-  /** Write pending queue: its lines, and its drain rates. */
+  /** Each has a module of DRAM and one of SCM, with a write pending queue of so many lines before each. */
+  readonly memoryChannels: number;
   readonly wpqLines: number;
+  /** Consecutive bytes of one channel. */
+  readonly dramInterleaveBytes: number;
+  readonly scmInterleaveBytes: number;
+  /** Of one module's medium. */
+  readonly scmReadBitsPerSecond: number;
   readonly scmWriteBitsPerSecond: number;
   readonly dramWriteBitsPerSecond: number;
+  /** A line from the queue to its module of SCM. */
+  readonly scmLinePs: Time;
   readonly commandPs: Time;
   /** Kernel: a fault of a page in memory; `majorFaultPs`: of one that has to be brought in. */
   readonly minorFaultPs: Time;

@@ -9,8 +9,8 @@
  * No value is tuned to influence a comparison between methods.
  *
  * Sources: Neugebauer = Neugebauer et al., SIGCOMM'18, raw data (PCIe Gen3 x8, as the device sees
- * it); MLC = Intel Memory Latency Checker on Cascade Lake, FD.io CSIT; FAST'20 = Yang et al., fig.
- * 2; ATC'21 = Wei et al.; SoCC'20 = Kalia et al.; RPMA = Intel RPMA report 2021, fig. 1; NSDI'20 =
+ * it); MLC = Intel Memory Latency Checker on Cascade Lake, FD.io CSIT; FAST'20 = Yang et al., fig. 2 where no other
+ * is named, raw data in NVSL/OptaneStudy; ATC'21 = Wei et al.; SoCC'20 = Kalia et al.; RPMA = Intel RPMA report 2021, fig. 1; NSDI'20 =
  * Yang et al.; NSDI'19 = Kalia et al.; Shen = Shen et al., 2023 (NP-RDMA); perftest = perftest logs
  * (ConnectX-3, -5; READs of one queue pair: -6, openucx/ucx issue 8852).
  */
@@ -43,7 +43,8 @@ export interface Profile {
  *   twice the latency of the bus                    2 · 150 ns   [choice] of the split
  *   host, line in the LLC                           434 − 308 = 126 ns
  *   host, line in DRAM                              500 − 308 = 192 ns
- *   host, line in SCM        192 + 305 − 101 = 396 ns (FAST'20: a random read, Optane less DRAM)
+ *   host, line in SCM, buffered by its module   192 + 124 − 101 = 215 ns (FAST'20: Optane less DRAM, see below);
+ *                      on the medium            181 ns more, 192 + 305 − 101
  *
  * A write of 64 B and a read behind it take 547–560 ns in a window that the LLC holds (Neugebauer),
  * 120 ns more than the read alone, which waits for the write ahead of it (P-03): 6 ns until that is off
@@ -80,7 +81,7 @@ export interface Profile {
  *   of which flits 1 + 9 of 80 bits at 192 Gb/s     4 ns
  *   the bus, one way                                28 ns   [derived]
  *   host, line in DRAM                              81 ns; in the LLC 114 − 60 = 54 ns
- *   host, line in SCM        81 + 305 − 101 = 285 ns (FAST'20)
+ *   host, line in SCM, buffered by its module       81 + 124 − 101 = 104 ns; on the medium 181 ns more (FAST'20)
  *
  * A whole write asks for its lines (54 ns in the host) and sends their bytes, which the iMC accepts 52 ns later (the
  * wait of a core's fence for the same).
@@ -95,8 +96,11 @@ const CLX_OPTANE_CX5: Profile = {
     llcHitPs: 20_000,
     // [table] MLC: DRAM idle, local.
     dramLoadPs: 81_000,
-    // [table] FAST'20: Optane read, sequential (programs read ranges).
-    scmLoadPs: 169_000,
+    // [derived] FAST'20: a random read of Optane, all from the medium, takes 305 ns; of sequential ones, 169 ns, every
+    // fourth does, as blocks have four lines: (4 · 169 − 305) / 3. Their deviations, 28 and 68 ns, say the same: two
+    // kinds of reads among the latter. VANS, a simulator held against Optane, has 135 ns.
+    scmLoadPs: 124_000,
+    scmMediumPs: 181_000,
     // [derived] FAST'20: store + clwb + fence of one line to Optane is 62 ns = store 5 + issue 5 +
     // fence 52. The split is a [choice]: the accepting iMC dominates.
     storePs: 5_000,
@@ -119,7 +123,7 @@ const CLX_OPTANE_CX5: Profile = {
     // [derived] Above: 434, 500 ns and FAST'20's difference, less the bus.
     dmaReadLlcPs: 126_000,
     dmaReadDramPs: 192_000,
-    dmaReadScmPs: 396_000,
+    dmaReadScmPs: 215_000,
     // [derived] Neugebauer: 64 B → 2 KiB costs 573 ns for 1984 B = 0.289 ns/B, of which the x8 bus
     // with its packet overhead has 8 · 282/256 / 63 Gb/s = 0.140.
     dmaReadBitsPerSecond: 53_700_000_000,
@@ -130,12 +134,22 @@ const CLX_OPTANE_CX5: Profile = {
     iioBitsPerSecond: 504_000_000_000,
     // [choice] One bus packet's payload; also Optane's granularity (FAST'20).
     iioDrainBytes: 256,
-    // [choice] Its content survives, so it only affects back-pressure.
+    // [table] FAST'20, §2: two controllers with three channels each, interleaved by 4 KiB for Optane.
+    memoryChannels: 6,
+    scmInterleaveBytes: 4096,
+    // [choice] For DRAM, what systems are set up with differs, from a line on; a packet of the bus does not straddle.
+    dramInterleaveBytes: 256,
+    // [choice] Its content survives, so it only affects back-pressure. VANS (Wang et al., MICRO'20) has 64 lines in a
+    // module before its buffer, beside those of the controller.
     wpqLines: 64,
-    // [table] FAST'20, ATC'21: six DIMMs write 12.5 GB/s.
-    scmWriteBitsPerSecond: 100_000_000_000,
-    // [choice] The fastest measured memory: Optane's reads, 40 GB/s (ATC'21).
-    dramWriteBitsPerSecond: 320_000_000_000,
+    // [table] FAST'20, fig. 4, raw data: one module reads 6.5 GB/s and writes 2.22 (2.3 in the text).
+    // Six: 39 and 13.3 GB/s; measured 38 and 12.5 to 13.4 (figs. 4 and 14).
+    scmReadBitsPerSecond: 52_000_000_000,
+    scmWriteBitsPerSecond: 17_760_000_000,
+    // [table] FAST'20, fig. 4, raw data: 24 threads write 76.8 GB/s to six channels of DRAM.
+    dramWriteBitsPerSecond: 102_400_000_000,
+    // [derived] 64 B at 2 666 MT/s of 8 B (FAST'20, table of the machine).
+    scmLinePs: 3_000,
     // [derived] NSDI'20: registering a page takes 5 µs. The split, driver 4 + firmware 1, is a
     // choice.
     commandPs: 4_000_000,
@@ -216,7 +230,7 @@ const CLX_OPTANE_CX5: Profile = {
       // [derived] See above.
       dmaReadLlcPs: 54_000,
       dmaReadDramPs: 81_000,
-      dmaReadScmPs: 285_000,
+      dmaReadScmPs: 104_000,
       iioPs: 52_000,
       // [derived] The latency checker's 34.3 GB/s between two sockets, over two links.
       dmaReadBitsPerSecond: 137_000_000_000,

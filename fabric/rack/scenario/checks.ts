@@ -129,6 +129,12 @@ function checkHost(host: HostScenario, path: Path, report: Report): void {
     const expected = `at least ${leastLines}, more than the IIO moves at once`;
     report([...path, "timing", "host", "wpqLines"], { found: String(wpqLines), expected });
   }
+  for (const [field, unit] of [["dramInterleaveBytes", 64], ["scmInterleaveBytes", 256]] as const) {
+    const bytes = timing.host[field];
+    if (bytes % unit === 0) continue;
+    const expected = `a multiple of ${unit} B`;
+    report([...path, "timing", "host", field], { found: formatSize(bytes), expected });
+  }
 }
 
 function checkRegions(host: HostScenario, path: Path, report: Report): void {

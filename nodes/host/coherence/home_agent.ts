@@ -279,7 +279,9 @@ export class HomeAgent {
     else {
       this.misses++;
       // The core waits for the line (decision 16). A plain store that misses waits in the core's store buffer.
-      this.#cost = { core, memory: address >= SCM_BASE ? timing.scmLoadPs : timing.dramLoadPs };
+      const isScm = address >= SCM_BASE;
+      const scmPs = isScm ? timing.scmLoadPs + memory.scmWaitPs(address, LINE_BYTES) : 0;
+      this.#cost = { core, memory: isScm ? scmPs : timing.dramLoadPs };
     }
   }
 
@@ -353,7 +355,9 @@ export class HomeAgent {
         }
         return {
           module: "memory",
-          ps: address >= SCM_BASE ? timing.dmaReadScmPs : timing.dmaReadDramPs,
+          ps: address >= SCM_BASE
+            ? timing.dmaReadScmPs + memory.scmWaitPs(address, LINE_BYTES)
+            : timing.dmaReadDramPs,
         };
       }
       case "Cmp":

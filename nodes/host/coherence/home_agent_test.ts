@@ -33,6 +33,9 @@ function firstByte({ answer }: Ended): number {
   return (answer.data as Uint8Array)[0]!;
 }
 
+/** From the medium. */
+const SCM_READ_PS = RIG_TIMING.dmaReadScmPs + RIG_TIMING.scmMediumPs;
+
 describe("HomeAgent", () => {
   it("C-05, P-04: a core's store is volatile under adr until it is flushed, durable at once under eadr", () => {
     const { bench, survivors } = benchOf();
@@ -116,8 +119,7 @@ describe("HomeAgent", () => {
   });
 
   it("decision 12: what the card brings waits for room in the iMC, and is durable then", () => {
-    // A block of the medium takes 2.048 us.
-    const slow = { wpqLines: 2, scmWriteBitsPerSecond: 1_000_000_000 };
+    const slow = { wpqLines: 2, scmLinePs: 2_048_000 };
     const { bench, memory, survivors } = benchOf(slow);
     bench.access("far", "store", LINE, byteAt(0, 7));
     bench.runAll();
@@ -141,7 +143,7 @@ describe("HomeAgent", () => {
     const { bench } = benchOf();
     bench.begin("far", "store", LINE, byteAt(0, 7));
     // The request arrives after the wire and the bus; its grant takes as long as SCM does.
-    while (bench.agent.nextAt > bench.now + RIG_TIMING.dmaReadScmPs && bench.next());
+    while (bench.agent.nextAt > bench.now + SCM_READ_PS && bench.next());
     assert.equal(bench.sent.length, 0);
     const ticket = bench.begin("home", "load", LINE);
     bench.runAll();
@@ -154,7 +156,10 @@ describe("HomeAgent", () => {
 
   it("C-02: accesses cost what the profile says: a miss, a hit, a store, and a snoop's way there and back", () => {
     const { bench } = benchOf();
-    assert.equal(bench.access("home", "load", LINE).costPs, RIG_TIMING.scmLoadPs);
+    assert.equal(
+      bench.access("home", "load", LINE).costPs,
+      RIG_TIMING.scmLoadPs + RIG_TIMING.scmMediumPs,
+    );
     assert.equal(bench.access("home", "load", LINE).costPs, RIG_TIMING.llcHitPs);
     assert.equal(
       bench.access("home", "store", LINE, byteAt(0, 1)).costPs,
@@ -189,7 +194,7 @@ describe("HomeAgent", () => {
     const bench = new HomeBench(benchOf().memory, { ...RIG_TIMING, llcHitPs: 200_000 });
     const { agent } = bench;
     bench.begin("far", "store", LINE, byteAt(0, 7));
-    while (agent.nextAt > bench.now + RIG_TIMING.dmaReadScmPs && bench.next());
+    while (agent.nextAt > bench.now + SCM_READ_PS && bench.next());
     assert.equal(agent.messages, 1, "the grant is on its way out");
     agent.disconnected(bench.now);
     assert.deepEqual([agent.messages, agent.nextAt], [0, NEVER]);

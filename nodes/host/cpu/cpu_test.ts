@@ -167,14 +167,14 @@ describe("sfence", () => {
   });
 
   it("waits for room in the write pending queue", () => {
-    const slow = { scmWriteBitsPerSecond: 1e9, wpqLines: 2 };
+    const slow = { scmLinePs: 2_000_000, wpqLines: 2 };
     const { rig, endedAt } = run(function* (cpu) {
       for (let block = 0; block < 4; block++) {
         cpu.ntstore(cpu.scm.address + 256 * block, pattern(8));
       }
       yield* cpu.sfence();
     }, { timing: slow });
-    assert.ok(endedAt > BOOT + 2 * 256 * 8000, `${endedAt}`);
+    assert.ok(endedAt > BOOT + 2 * slow.scmLinePs, `${endedAt}`);
     assert.equal(rig.durable.length, 4);
     assert.equal(rig.node.statistics().scmWpqOverflows, 0);
   });

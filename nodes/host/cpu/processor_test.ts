@@ -26,6 +26,9 @@ function write(address: number, data = pattern(64)): MemoryWrite {
   return { kind: "memory-write", address, data, noSnoop: false };
 }
 
+/** From the medium. */
+const SCM_LOAD_PS = RIG_TIMING.scmLoadPs + RIG_TIMING.scmMediumPs;
+
 describe("Cpu time", () => {
   it("owes for work, and lets it pass at the next yield", () => {
     const seen: number[] = [];
@@ -43,10 +46,10 @@ describe("Cpu time", () => {
       seen.push(cpu.now);
     });
     rig.run();
-    const paid = BOOT + 700 + RIG_TIMING.scmLoadPs;
+    const paid = BOOT + 700 + SCM_LOAD_PS;
     assert.deepEqual(seen, [BOOT, paid, paid + 300, paid + 650]);
     const { cpuPs, pollPs } = rig.node.statistics();
-    assert.deepEqual([cpuPs, pollPs], [750 + RIG_TIMING.scmLoadPs, 0]);
+    assert.deepEqual([cpuPs, pollPs], [750 + SCM_LOAD_PS, 0]);
   });
 
   it("P-04: flush returns when the iMC has accepted every line, which tears under a power failure", () => {
@@ -95,7 +98,7 @@ describe("Cpu time", () => {
   });
 
   it("flush waits for room in the write pending queue", () => {
-    const slow = { scmWriteBitsPerSecond: 1e9, wpqLines: 2 };
+    const slow = { scmLinePs: 2_000_000, wpqLines: 2 };
     let flushedAt = 0;
     const rig = host(function* (cpu) {
       for (let block = 0; block < 4; block++) {
@@ -105,7 +108,7 @@ describe("Cpu time", () => {
       flushedAt = cpu.now;
     }, { timing: slow });
     rig.run();
-    assert.ok(flushedAt > BOOT + 2 * 256 * 8000, `${flushedAt}`);
+    assert.ok(flushedAt > BOOT + 2 * slow.scmLinePs, `${flushedAt}`);
     assert.equal(rig.durable.length, 4);
   });
 });

@@ -400,16 +400,17 @@ export class Iio {
     this.reads++;
     this.readBytes += message.length;
     const { address, length, medium } = message;
-    let at = now + (translationPs ?? 0) + this.#readPs(message) - this.#processingPs;
+    let from = now + (translationPs ?? 0);
     if (medium && this.#memory.physical.memoryOf(address, length) !== undefined) {
-      at = Math.max(at, this.#memory.mediumAt(address, length));
+      from = Math.max(from, this.#memory.mediumAt(address, length));
     }
+    const at = from + this.#readPs(message, from) - this.#processingPs;
     let place = this.#started.length;
     while (place > 0 && this.#started[place - 1]!.at > at) place--;
     this.#started.splice(place, 0, { message, at, refused: translationPs === undefined });
   }
 
-  #readPs({ address, length, noSnoop }: MemoryRead): Time {
+  #readPs({ address, length, noSnoop }: MemoryRead, from: Time): Time {
     const { timing } = this.#plan;
     if (this.#memory.physical.memoryOf(address, length) === undefined) return timing.dmaReadLlcPs;
     const place = this.#memory.dmaReadPlace(address, this.#passesCache(noSnoop));
@@ -417,7 +418,7 @@ export class Iio {
       ? timing.dmaReadLlcPs
       : place === "dram"
       ? timing.dmaReadDramPs + this.#memory.dmaReadPluggedPs(address)
-      : timing.dmaReadScmPs;
+      : timing.dmaReadScmPs + this.#memory.scmWaitPs(address, length, from);
     const rest = Math.max(0, Math.min(length, MAX_READ_REQUEST_BYTES) - LINE_BYTES);
     return Math.max(first, this.#processingPs) + transferTime(rest, timing.dmaReadBitsPerSecond);
   }

@@ -15,7 +15,10 @@ import { seeded } from "../../../fabric/base/property_testing.ts";
 
 /** Boot is over and the host idle. */
 const START = 2_000_000;
-const { iioPs, dmaReadLlcPs, dmaReadDramPs, dmaReadScmPs } = RIG_TIMING;
+const { iioPs, dmaReadLlcPs, dmaReadDramPs, dmaReadScmPs, scmMediumPs } = RIG_TIMING;
+/** The medium is written a block of 256 B. */
+const BLOCK_PS = 20_480;
+const MEDIUM_READ_PS = dmaReadScmPs + scmMediumPs;
 /** 64 B at the drain's rate. */
 const PIECE_PS = 4000;
 
@@ -182,8 +185,8 @@ describe("Iio", () => {
   });
 
   it("V-03: a read of the medium takes its data when the write pending queue has let go of it", () => {
-    // A block takes 2.048 µs, so that the queue keeps what a read soon asks for.
-    const timing = { scmWriteBitsPerSecond: 1e9 };
+    // A line takes 2 µs to its module, so that the queue keeps what a read soon asks for.
+    const timing = { scmLinePs: 2_000_000 };
     const stuckBits = [{ offset: 256, bit: 0, value: 1 }, {
       offset: 300,
       bit: 7,
@@ -196,8 +199,8 @@ describe("Iio", () => {
     const host = rig({ timing, stuckBits });
     host.arrive(START, write(SCM_BASE + 256, data));
     host.arrive(START, read(1, SCM_BASE + 256, 64));
-    host.arrive(START, { ...read(2, SCM_BASE + 256, 64), medium: true });
     host.arrive(START, { ...read(3, SCM_BASE + 1024, 64), medium: true });
+    host.arrive(START, { ...read(2, SCM_BASE + 256, 64), medium: true });
     host.arrive(START, { ...read(4, SCM_BASE - 1, 64), medium: true });
     host.run();
     const accepted = START + iioPs + PIECE_PS;
@@ -205,8 +208,8 @@ describe("Iio", () => {
     assert.ok(bad?.message.kind === "completion" && bad.message.status === "unsupported-request");
     assert.deepEqual(completions(good), [
       [1, accepted + dmaReadScmPs, [...data]],
-      [3, accepted + dmaReadScmPs, Array(64).fill(0)],
-      [2, accepted + 256 * 8000 + host.node.processingPs, [...seen]],
+      [3, accepted + MEDIUM_READ_PS, Array(64).fill(0)],
+      [2, accepted + 2_000_000 + BLOCK_PS + MEDIUM_READ_PS, [...seen]],
     ]);
     assert.deepEqual(
       host.survivors.subarray(256, 320),
@@ -217,13 +220,13 @@ describe("Iio", () => {
 
   it("P-03: a read completes only after earlier writes have left, wherever they go", () => {
     const host = rig();
-    host.arrive(START, write(SCM_BASE, pattern(256)));
+    host.arrive(START, write(SCM_BASE, pattern(192)));
     host.arrive(START, read(1, SCM_BASE + 4096, 1));
     host.arrive(START + 10, write(SCM_BASE + 8192, pattern(64)));
     while (host.sent.length === 0) host.next();
-    assert.deepEqual([...host.survivors.subarray(0, 256)], [...pattern(256)]);
-    const left = START + iioPs + 4 * PIECE_PS;
-    assert.deepEqual(completions(host.sent), [[1, left + dmaReadScmPs, [0]]]);
+    assert.deepEqual([...host.survivors.subarray(0, 192)], [...pattern(192)]);
+    const left = START + iioPs + 3 * PIECE_PS;
+    assert.deepEqual(completions(host.sent), [[1, left + MEDIUM_READ_PS, [0]]]);
   });
 
   it("P-03: a read with nothing ahead of it does not wait, and writes behind it pass", () => {
@@ -244,7 +247,7 @@ describe("Iio", () => {
     assert.deepEqual(completions(host.sent).map(([tag, departAt]) => [tag, departAt - START]), [
       [3, 5 + dmaReadDramPs],
       [2, dmaReadDramPs + 7 * 8000],
-      [1, dmaReadScmPs],
+      [1, MEDIUM_READ_PS],
     ]);
   });
 
@@ -255,7 +258,7 @@ describe("Iio", () => {
       host.arrive(START, read(1, SCM_BASE, 1, true));
       host.run();
       const passes = architecture === "ddio+ns";
-      const expected = passes ? dmaReadScmPs : dmaReadLlcPs;
+      const expected = passes ? MEDIUM_READ_PS : dmaReadLlcPs;
       assert.deepEqual(completions(host.sent), [
         [1, START + iioPs + PIECE_PS + expected, [passes ? 0 : pattern(1)[0]]],
       ]);
@@ -317,9 +320,8 @@ describe("Iio", () => {
   });
 
   it("waits for room in the write pending queue, and so does a read behind it", () => {
-    const slow = { scmWriteBitsPerSecond: 1e9, wpqLines: 2 };
-    const host = rig({ timing: slow });
-    const blockPs = 256 * 8 * 1000;
+    const linePs = 2_000_000;
+    const host = rig({ timing: { scmLinePs: linePs, wpqLines: 2 } });
     for (let block = 0; block < 4; block++) {
       host.arrive(START, write(SCM_BASE + 256 * block, pattern(64, block)));
     }
@@ -329,10 +331,10 @@ describe("Iio", () => {
       const from = 256 * block;
       assert.deepEqual([...host.survivors.subarray(from, from + 64)], [...pattern(64, block)]);
     }
-    const accepted = START + iioPs + PIECE_PS + 2 * blockPs;
+    const accepted = START + iioPs + PIECE_PS + 2 * linePs;
     assert.equal(host.sent[0]!.departAt, accepted + dmaReadScmPs);
     const { wpqStalls, wpqStallPs } = host.node.statistics();
-    assert.deepEqual([wpqStalls, wpqStallPs! > blockPs], [2, true]);
+    assert.deepEqual([wpqStalls, wpqStallPs! > linePs], [2, true]);
   });
 
   it("answers a read of no memory with unsupported-request, and drops a write to none", () => {

@@ -5,231 +5,97 @@ import { seeded } from "../../../fabric/base/property_testing.ts";
 import { pattern } from "../testing/host_testing.ts";
 import { Imc } from "./imc.ts";
 import { SparseBytes } from "./sparse_bytes.ts";
+import type { MemoryModule } from "./wpq.ts";
 
-/** 256 B at 1 Tb/s. */
-const BLOCK_PS = 2048;
+const LINE_PS = 100, CHANNELS = 3, INTERLEAVE = 256, LINES = 8;
+
+/** A module that notes where its lines are, and takes one every {@link LINE_PS}. */
+class Slow implements MemoryModule {
+  readonly taken: number[] = [];
+  #freeAt = 0;
+
+  take(offset: number, from: number): number {
+    this.taken.push(offset);
+    return this.#freeAt = Math.max(this.#freeAt, from) + LINE_PS;
+  }
+}
 
 describe("Imc", () => {
   let medium: SparseBytes;
+  let modules: Slow[];
   let imc: Imc;
 
   beforeEach(() => {
     medium = new SparseBytes(1 << 16);
-    imc = new Imc({ medium, lines: 4, bitsPerSecond: 1e12, blockBytes: 256 });
+    modules = Array.from({ length: CHANNELS }, () => new Slow());
+    imc = new Imc({ medium, modules, interleaveBytes: INTERLEAVE, lines: LINES });
     imc.advance(1000);
   });
 
-  function read(offset: number, length: number): number[] {
-    const bytes = new Uint8Array(length);
-    imc.read(offset, bytes);
-    return [...bytes];
-  }
-
-  function onMedium(offset: number, length: number): number[] {
-    const bytes = new Uint8Array(length);
-    medium.read(offset, bytes);
-    return [...bytes];
-  }
-
-  it("P-01 (in part): a read finds accepted bytes before the medium has them", () => {
-    imc.accept(60, pattern(8));
-    assert.deepEqual(read(58, 12), [0, 0, ...pattern(8), 0, 0]);
-    assert.deepEqual(onMedium(58, 12), Array(12).fill(0));
-    assert.equal(imc.pending, 2);
-    imc.advance(1000 + BLOCK_PS);
-    assert.deepEqual(onMedium(60, 8), [...pattern(8)]);
-    assert.equal(imc.pending, 0);
-    assert.deepEqual(read(60, 8), [...pattern(8)]);
+  it("gives each channel every third unit, which lie together in its module", () => {
+    for (let unit = 0; unit < 7; unit++) imc.accept(unit * INTERLEAVE, pattern(64));
+    assert.deepEqual(modules.map(({ taken }) => taken), [
+      [0, INTERLEAVE, 2 * INTERLEAVE],
+      [0, INTERLEAVE],
+      [0, INTERLEAVE],
+    ]);
+    assert.deepEqual(imc.placeOf(4 * INTERLEAVE + 8), { channel: 1, inModule: INTERLEAVE + 8 });
   });
 
-  it("keeps the rest of a line of which only a part is written", () => {
-    medium.write(0, pattern(64, 1));
-    imc.accept(8, pattern(8, 2));
-    imc.accept(24, pattern(8, 3));
-    assert.equal(imc.pending, 1, "one line, written twice");
-    const expected = pattern(64, 1);
-    expected.set(pattern(8, 2), 8);
-    expected.set(pattern(8, 3), 24);
-    assert.deepEqual(read(0, 64), [...expected]);
-    imc.advance(1e9);
-    assert.deepEqual(onMedium(0, 64), [...expected]);
-  });
-
-  it("has no room when full, and says when it will", () => {
-    for (let block = 0; block < 4; block++) imc.accept(block * 256, pattern(64));
-    assert.equal(imc.freeAt(1), 1000 + BLOCK_PS);
-    assert.equal(imc.freeAt(3), 1000 + 3 * BLOCK_PS);
-    assert.throws(() => imc.accept(4096, pattern(64)), /full/);
-    imc.advance(1000 + BLOCK_PS);
-    assert.equal(imc.freeAt(1), 1000 + BLOCK_PS, "now");
-    imc.accept(4096, pattern(64));
-    assert.equal(imc.pendingMax, 4);
-    assert.throws(() => imc.freeAt(5), /never fit/);
-  });
-
-  it("writes lines of one block that follow each other as one block", () => {
+  it("has room in one channel while another's queue is full", () => {
     imc.accept(0, pattern(256));
-    assert.equal(imc.freeAt(4), 1000 + BLOCK_PS);
-    imc.advance(1000 + BLOCK_PS);
-    assert.equal(imc.pending, 0);
-    for (const offset of [256, 0, 320, 64]) imc.accept(offset, pattern(64));
-    assert.equal(imc.freeAt(4), 1000 + 5 * BLOCK_PS, "four blocks");
+    imc.accept(CHANNELS * INTERLEAVE, pattern(256));
+    assert.equal(imc.freeAt(0, 64), 1000 + LINE_PS);
+    assert.equal(imc.freeAt(INTERLEAVE, 256), 1000);
+    assert.equal(imc.freeAt(INTERLEAVE - 64, 128), 1000 + LINE_PS, "a range of both");
+    assert.equal(imc.pendingMax, LINES);
   });
 
-  it("has room at once where the medium is done with a block as soon as it comes", () => {
-    imc.accept(0, pattern(64));
-    imc.advance(5000);
-    for (const offset of [0, 64, 128, 192]) imc.accept(offset, pattern(64));
-    assert.equal(imc.freeAt(4), 5000);
-    imc.accept(0, pattern(256));
+  it("V-03: a range is with the modules when each of its channels has no line of it", () => {
+    imc.accept(0, pattern(512));
+    assert.equal(imc.drainedAt(0, 256), 1000 + 4 * LINE_PS);
+    assert.equal(imc.drainedAt(192, 128), 1000 + 4 * LINE_PS);
+    assert.equal(imc.drainedAt(INTERLEAVE, 64), 1000 + LINE_PS);
+    assert.equal(imc.drainedAt(2 * INTERLEAVE, 64), 1000);
   });
 
-  it("takes an evicted line even when full, in order with what is pending for it", () => {
-    for (let block = 0; block < 4; block++) imc.accept(block * 256, pattern(64, 1));
-    imc.acceptEvicted(0, pattern(64, 2));
-    imc.acceptEvicted(4096, pattern(64, 3));
-    assert.equal(imc.overflows, 1);
-    assert.deepEqual([imc.accepted, imc.combined, imc.acceptedBytes], [6, 1, 6 * 64]);
-    imc.advance(1e9);
-    assert.deepEqual(onMedium(0, 64), [...pattern(64, 2)]);
-    assert.deepEqual(onMedium(4096, 64), [...pattern(64, 3)]);
-  });
-
-  it("V-03: a range is on the medium when its last line is, whatever is pending beside it", () => {
-    for (let block = 0; block < 3; block++) imc.accept(block * 256 + 64, pattern(64));
-    assert.equal(imc.drainedAt(256 + 64, 64), 1000 + 2 * BLOCK_PS);
-    assert.equal(imc.drainedAt(256 + 127, 1), 1000 + 2 * BLOCK_PS);
-    assert.equal(imc.drainedAt(0, 1024), 1000 + 3 * BLOCK_PS);
-    assert.equal(imc.drainedAt(256, 64), 1000, "the line behind the range");
-    assert.equal(imc.drainedAt(256 + 128, 64), 1000, "the line before it");
-    imc.advance(1000 + 2 * BLOCK_PS);
-    assert.equal(imc.drainedAt(256 + 64, 64), 1000 + 2 * BLOCK_PS, "now");
-  });
-
-  it("an eviction past a full queue delays what comes after it", () => {
-    for (let block = 0; block < 4; block++) imc.accept(block * 256, pattern(64));
-    imc.acceptEvicted(4096, pattern(64));
-    imc.advance(1000 + BLOCK_PS);
-    imc.accept(8192, pattern(64));
-    assert.equal(imc.freeAt(4), 1000 + 6 * BLOCK_PS);
-  });
-});
-
-const CAPACITY = 4, BYTES = 2048, BLOCK_BYTES = 256;
-
-/** What {@link Imc} is to do, as simply as can be said: a list of lines in the order of coming. */
-class Naive {
-  readonly medium = new Uint8Array(BYTES);
-  queue: { line: number; drainAt: number; readonly bytes: Uint8Array }[] = [];
-  combined = 0;
-  overflows = 0;
-  now = 0;
-  #busyUntil = 0;
-  #lastBlock = -1;
-
-  advance(now: number): void {
-    this.now = now;
-    for (const { line, bytes } of this.queue.filter(({ drainAt }) => drainAt <= now)) {
-      this.medium.set(bytes, line);
-    }
-    this.queue = this.queue.filter(({ drainAt }) => drainAt > now);
-  }
-
-  /** Bytes of one line; past a full queue where it `isEvicted`. */
-  put(offset: number, bytes: Uint8Array, isEvicted: boolean): void {
-    const line = offset - offset % 64;
-    const known = this.queue.find((each) => each.line === line);
-    if (known !== undefined) {
-      this.combined++;
-      known.bytes.set(bytes, offset - line);
-      return;
-    }
-    const drainAt = this.#occupy(line);
-    if (isEvicted && this.queue.length === CAPACITY) {
-      this.overflows++;
-      this.medium.set(bytes, line);
-      return;
-    }
-    const whole = this.medium.slice(line, line + 64);
-    whole.set(bytes, offset - line);
-    this.queue.push({ line, drainAt, bytes: whole });
-  }
-
-  #occupy(line: number): number {
-    const block = Math.floor(line / BLOCK_BYTES);
-    const isSame = block === this.#lastBlock;
-    this.#lastBlock = block;
-    return this.#busyUntil = Math.max(this.#busyUntil, this.now) + (isSame ? 0 : BLOCK_PS);
-  }
-
-  freeAt(lines: number): number {
-    const excess = this.queue.length + lines - CAPACITY;
-    return excess <= 0 ? this.now : this.queue[excess - 1]!.drainAt;
-  }
-
-  drainedAt(from: number, to: number): number {
-    const inside = this.queue.filter(({ line }) => line < to && line + 64 > from);
-    return Math.max(this.now, ...inside.map(({ drainAt }) => drainAt));
-  }
-
-  seen(): Uint8Array {
-    const bytes = this.medium.slice();
-    for (const { line, bytes: pending } of this.queue) bytes.set(pending, line);
-    return bytes;
-  }
-}
-
-describe("Imc, whatever comes", () => {
-  const operation = fc.record({
-    kind: fc.constantFrom("accept", "accept", "evict", "wait"),
-    /** Few lines, so that they meet; the queue goes round often. */
-    offset: fc.oneof(fc.nat(BYTES - 129), fc.nat(500)),
-    length: fc.integer({ min: 1, max: 128 }),
-    after: fc.constantFrom(0, 0, BLOCK_PS / 2, BLOCK_PS, 3 * BLOCK_PS),
-  });
-
-  it("P-01, V-03: is a queue of lines in the order of coming, each once, with its time, that loses no byte", () => {
-    let rounds = 0, full = 0;
+  it("P-01 (in part): loses no byte of what comes over all channels, read before and after it drains", () => {
+    const write = fc.record({
+      offset: fc.nat(4000),
+      length: fc.integer({ min: 1, max: 600 }),
+      isEvicted: fc.boolean(),
+      after: fc.constantFrom(0, LINE_PS, 5 * LINE_PS),
+    });
     fc.assert(
-      fc.property(fc.array(operation, { minLength: 30, maxLength: 80 }), (operations) => {
-        const medium = new SparseBytes(BYTES), naive = new Naive();
-        const plan = { medium, lines: CAPACITY, bitsPerSecond: 1e12, blockBytes: BLOCK_BYTES };
-        const imc = new Imc(plan);
-        const to = (now: number) => (imc.advance(now), naive.advance(now));
-        to(1000);
-        let salt = 0;
-        for (const { kind, offset, length, after } of operations) {
-          to(naive.now + after);
-          if (kind === "evict") {
-            const line = offset - offset % 64, bytes = pattern(64, ++salt);
-            imc.acceptEvicted(line, bytes);
-            naive.put(line, bytes, true);
-          } else if (kind === "accept") {
-            const bytes = pattern(length, ++salt);
-            const lines = Math.floor((offset + length - 1) / 64) - Math.floor(offset / 64) + 1;
-            assert.equal(imc.freeAt(lines), naive.freeAt(lines));
-            to(naive.freeAt(lines));
-            imc.accept(offset, bytes);
-            for (let done = 0; done < length;) {
-              const part = Math.min(64 - (offset + done) % 64, length - done);
-              naive.put(offset + done, bytes.subarray(done, done + part), false);
-              done += part;
-            }
-            rounds += lines;
+      fc.property(fc.array(write, { maxLength: 60 }), (writes) => {
+        const medium = new SparseBytes(8192), expected = new Uint8Array(8192);
+        const modules = Array.from({ length: CHANNELS }, () => new Slow());
+        const imc = new Imc({ medium, modules, interleaveBytes: INTERLEAVE, lines: LINES });
+        let now = 0, salt = 0;
+        for (const { offset, length, isEvicted, after } of writes) {
+          imc.advance(now += after);
+          const at = isEvicted ? offset - offset % 64 : offset;
+          const bytes = pattern(isEvicted ? 64 : length, ++salt);
+          if (isEvicted) imc.acceptEvicted(at, bytes);
+          else {
+            imc.advance(now = Math.max(now, imc.freeAt(at, length)));
+            imc.accept(at, bytes);
           }
-          if (naive.queue.length === CAPACITY) full++;
-          assert.equal(imc.pending, naive.queue.length);
-          assert.deepEqual([imc.combined, imc.overflows], [naive.combined, naive.overflows]);
-          assert.equal(imc.drainedAt(offset, length), naive.drainedAt(offset, offset + length));
-          const seen = new Uint8Array(BYTES), there = new Uint8Array(BYTES);
+          expected.set(bytes, at);
+          const seen = new Uint8Array(8192), part = new Uint8Array(100);
           imc.read(0, seen);
-          medium.read(0, there);
-          assert.deepEqual(seen, naive.seen());
-          assert.deepEqual(there, naive.medium);
+          imc.read(at, part);
+          assert.deepEqual(seen, expected);
+          assert.deepEqual(part, expected.slice(at, at + 100));
         }
+        const lastAt = imc.drainedAt(0, 8192);
+        imc.advance(lastAt);
+        const there = new Uint8Array(8192);
+        medium.read(0, there);
+        assert.deepEqual(there, expected);
+        assert.equal(imc.pending, 0);
       }),
       seeded({ numRuns: 60 }),
     );
-    assert.ok(rounds > 10 * CAPACITY && full > 100, `${rounds} lines, ${full} times full`);
   });
 });

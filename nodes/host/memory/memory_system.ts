@@ -53,6 +53,7 @@ export class MemorySystem {
   readonly #postedSurvives: boolean;
   readonly #line = new Uint8Array(LINE_BYTES);
   readonly #found = new Uint8Array(LINE_BYTES);
+  #now: Time = 0;
 
   constructor(plan: HostPlan, image?: ImageReader, options: MemoryOptions = {}) {
     this.#plan = plan;
@@ -86,6 +87,7 @@ export class MemorySystem {
   }
 
   advance(now: Time): void {
+    this.#now = now;
     this.durable.now = now;
     this.physical.advance(now);
   }
@@ -96,7 +98,6 @@ export class MemorySystem {
     const { timing } = this.#plan;
     const isPlugged = this.#isPlugged?.(address) === true;
     const dramPs = isPlugged ? timing.pluggedLoadPs : timing.dramLoadPs;
-    const missPs = address >= SCM_BASE ? timing.scmLoadPs : dramPs;
     const { llc } = this;
     let cost = 0;
     let done = 0;
@@ -107,7 +108,11 @@ export class MemorySystem {
       const slot = llc.access(this.physical.lineOf(address + done), CORE_FILL);
       const from = llc.at(slot) + inLine;
       target.set(llc.data.subarray(from, from + length), done);
-      const latency = llc.misses === misses ? timing.llcHitPs : missPs;
+      const latency = llc.misses === misses
+        ? timing.llcHitPs
+        : address >= SCM_BASE
+        ? timing.scmLoadPs + this.scmWaitPs(address + done, length, this.#now + cost)
+        : dramPs;
       if (isPlugged && llc.misses > misses) this.pluggedLoads++;
       cost += done === 0 ? latency : Math.ceil(latency / LINE_FILL_BUFFERS);
       done += length;
@@ -224,15 +229,18 @@ export class MemorySystem {
 
   /** When the iMC has room for the range: not later than now if there is. */
   freeAt(address: number, length: number): Time {
-    const lines = Math.floor((address + length - 1) / LINE_BYTES) -
-      Math.floor(address / LINE_BYTES) + 1;
-    return this.physical.imcOf(address).freeAt(lines);
+    return this.physical.imcOf(address).freeAt(offsetOf(address), length);
   }
 
-  /** When the medium holds all writes to the range so far: not later than now if it does. */
+  /** See {@link PhysicalMemory.scmWaitPs}. */
+  scmWaitPs(address: number, length: number, at: Time = this.#now): Time {
+    return this.physical.scmWaitPs(address, length, at);
+  }
+
+  /** See {@link PhysicalMemory.mediumAt}: not later than now if it has. */
   mediumAt(address: number, length: number): Time {
     this.combining.drain(address, length);
-    return this.physical.imcOf(address).drainedAt(offsetOf(address), length);
+    return this.physical.mediumAt(address, length);
   }
 
   dmaRead(

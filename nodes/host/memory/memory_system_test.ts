@@ -301,8 +301,10 @@ describe("MemorySystem", () => {
 
   it("load costs a full latency for the first line and an overlapped one for the others", () => {
     const memory = small();
-    const { scmLoadPs, dramLoadPs, llcHitPs } = RIG_TIMING;
-    assert.equal(memory.load(SCM_BASE, new Uint8Array(8)), scmLoadPs);
+    const { scmLoadPs, scmMediumPs, dramLoadPs, llcHitPs } = RIG_TIMING;
+    assert.equal(memory.load(SCM_BASE, new Uint8Array(8)), scmLoadPs + scmMediumPs);
+    memory.advance(1_000_000);
+    assert.equal(memory.load(SCM_BASE + 64, new Uint8Array(8)), scmLoadPs, "its block is buffered");
     assert.equal(memory.load(SCM_BASE + 8, new Uint8Array(8)), llcHitPs);
     assert.equal(memory.load(0, new Uint8Array(256)), dramLoadPs + 3 * dramLoadPs / 10);
     assert.equal(memory.load(0, new Uint8Array(0)), 0);
@@ -363,13 +365,13 @@ describe("MemorySystem", () => {
       random.advance(line * 100_000);
       random.writeThrough(SCM_BASE + 256 * line + 8, pattern(8));
     }
-    const found = [strided, random].map(({ physical: { scmImc, scmBuffer } }) => [
+    const found = [strided, random].map(({ physical: { scmImc, scmModules } }) => [
       scmImc.acceptedBytes,
-      scmBuffer.lines,
-      scmBuffer.bytesOut,
-      scmBuffer.readModifyWrites,
+      scmModules[0]!.lines,
+      scmModules[0]!.blocksOut,
+      scmModules[0]!.readModifyWrites,
     ]);
-    assert.deepEqual(found, [[1024, 16, 4096, 16], [128, 16, 4096, 16]]);
+    assert.deepEqual(found, [[1024, 16, 16, 16], [128, 16, 16, 16]]);
   });
 
   it("takes the image of what it records before the record is out", () => {

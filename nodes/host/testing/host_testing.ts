@@ -17,7 +17,8 @@ import { makeCmAgent } from "../cm/cm_state.ts";
 export const RIG_TIMING: HostTiming = {
   llcHitPs: 20_000,
   dramLoadPs: 80_000,
-  scmLoadPs: 170_000,
+  scmLoadPs: 130_000,
+  scmMediumPs: 170_000,
   storePs: 5_000,
   storeBufferEntries: 4,
   storeBufferPs: 12_000,
@@ -31,18 +32,24 @@ export const RIG_TIMING: HostTiming = {
   interruptPs: 2_000_000,
   dmaReadLlcPs: 100_000,
   dmaReadDramPs: 160_000,
-  dmaReadScmPs: 300_000,
+  dmaReadScmPs: 180_000,
   // 64 B in 8 ns.
   dmaReadBitsPerSecond: 64_000_000_000,
   iioPs: 100_000,
   // 64 B in 4 ns.
   iioBitsPerSecond: 128_000_000_000,
   iioDrainBytes: 64,
+  memoryChannels: 1,
   wpqLines: 16,
+  dramInterleaveBytes: 256,
+  scmInterleaveBytes: 4096,
+  // 256 B in 40.96 ns.
+  scmReadBitsPerSecond: 50_000_000_000,
   // 256 B in 20.48 ns.
   scmWriteBitsPerSecond: 100_000_000_000,
   // 64 B in 3.2 ns.
   dramWriteBitsPerSecond: 160_000_000_000,
+  scmLinePs: 3_000,
   commandPs: 4_000_000,
   minorFaultPs: 1_000_000,
   rangePagePs: 300_000,
