@@ -173,9 +173,9 @@ describe("makePlan", () => {
     assert.deepEqual(found, [undefined, flushOnFail, undefined]);
   });
 
-  it("P-04 (in part): sets random eviction in a host's plan, and nothing where it is LRU", () => {
+  it("P-04 (in part): sets an LLC's eviction in its host's plan, and nothing where it is pseudo-LRU", () => {
     const hosts =
-      "{ a: {}, b: { llc: { evict: lru } }, c: { llc: { size: 8KiB, ways: 4, evict: random } } }";
+      "{ a: {}, b: { llc: { evict: plru } }, c: { llc: { size: 8KiB, ways: 4, evict: random } } }";
     const plan = planOf(`name: x\nhosts: ${hosts}`);
     const [a, b, c] = ["a", "b", "c"].map((host) => node(plan, host, "host").config.llc);
     assert.deepEqual(a, b);

@@ -165,7 +165,8 @@ export interface HostPlan {
     readonly bytes: number;
     readonly ways: number;
     readonly ddioWays: number;
-    readonly evict?: "random";
+    /** Absent: `plru`, over a hashed index. */
+    readonly evict?: Exclude<LlcEviction, "plru">;
   };
   readonly queues: number;
   readonly queuePlan?: QueuePlan;
@@ -184,6 +185,10 @@ export interface HostPlan {
   readonly shared?: readonly SharedRegion[];
   readonly holds?: readonly HoldPlan[];
 }
+
+/** What a cache gives up for a new line. */
+export const LLC_EVICTIONS = ["plru", "lru", "random"] as const;
+export type LlcEviction = typeof LLC_EVICTIONS[number];
 
 /** From `at` after boot on, `times` times: the pages mapped longest are taken back. */
 export interface PressurePlan {

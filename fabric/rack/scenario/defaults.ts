@@ -117,7 +117,7 @@ export function resolveHost(
     blueFlame: own.blueFlame ?? defaults.blueFlame ?? profile.blueFlame,
     queues: queues.count ?? DEFAULT_QUEUES,
     ...queuePlanOf(queues),
-    llc: { ...llc, ...(evict === "random" && { evict }) },
+    llc: { ...llc, ...(evict !== undefined && evict !== "plru" && { evict }) },
     queueCache: queueCacheOf(queues.cache),
     translations: translationsOf(profile, {
       ...defaults.translationCache,

@@ -7,6 +7,7 @@ import {
   ATTACHMENTS,
   BLUE_FLAME,
   type HostTiming,
+  LLC_EVICTIONS,
   MEMORIES,
   MEMORY_MODELS,
   PAGE_FAULT_RULES,
@@ -150,7 +151,7 @@ export const hostSchema = mapping({
     bytes: ["size", size(4 * KIB, GIB)],
     ways: ["ways", integer(1, 64)],
     ddioWays: ["ddioWays", integer(1, 64)],
-    evict: ["evict", oneOf(["lru", "random"])],
+    evict: ["evict", oneOf(LLC_EVICTIONS)],
   }).optional().describe("the last-level cache, and the ways that DDIO may use"),
   translationCache: mapping({
     entries: integer(8, 2 ** 24).optional(),

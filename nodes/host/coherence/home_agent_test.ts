@@ -12,7 +12,11 @@ import { RIG_TIMING, rigPlan } from "../testing/host_testing.ts";
 import { byteAt, type Ended, HomeBench } from "./home_bench_testing.ts";
 
 /** Room for 16 lines in the LLC, so that lines of a region are evicted soon. */
-const SMALL = { llc: { bytes: 1024, ways: 4, ddioWays: 1 }, dramBytes: 4096, scmBytes: 4096 };
+const SMALL = {
+  llc: { bytes: 1024, ways: 4, ddioWays: 1, evict: "lru" },
+  dramBytes: 4096,
+  scmBytes: 4096,
+};
 const LINE = SCM_BASE / LINE_BYTES;
 
 function benchOf(

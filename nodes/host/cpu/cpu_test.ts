@@ -197,7 +197,10 @@ describe("Stores and fences", () => {
           const values = Array.from({ length: 1024 + 256 }, () => [0]);
           const promisedFrom = values.map(() => 0);
           let issued = new Map<number, number>();
-          const rig = new HostRig({ domain, llc: { bytes: 1024, ways: 4, ddioWays: 1 } }, {
+          const rig = new HostRig({
+            domain,
+            llc: { bytes: 1024, ways: 4, ddioWays: 1, evict: "lru" },
+          }, {
             options: { memoryLog: book },
             programs: {
               *program(cpu) {

@@ -102,6 +102,8 @@ export class Iio {
   #offset = 0;
   #drainAt: Time = NEVER;
   #lastAt: Time = NEVER;
+  /** Flow 2: the next write waits until there is room for the lines that this one has driven out of the LLC. */
+  #evictedRoomAt: Time = 0;
 
   constructor(
     plan: HostPlan,
@@ -278,7 +280,7 @@ export class Iio {
     }
   }
 
-  /** {@link catchUp} for flow 2 without a log: times do not matter, all pieces drain at once. */
+  /** {@link catchUp} for flow 2 without a log: a write's pieces drain at once, as none waits for room. */
   #fillCache(before: Time): void {
     const { message } = this.#writes.peek()!;
     const { iioDrainBytes, iioBitsPerSecond } = this.#plan.timing;
@@ -322,7 +324,7 @@ export class Iio {
   #pieceAt(from: Time): Time {
     const { message, arrival } = this.#writes.peek()!;
     const { iioPs, iioBitsPerSecond } = this.#plan.timing;
-    return Math.max(arrival + iioPs, from) +
+    return Math.max(arrival + iioPs, from, this.#evictedRoomAt) +
       transferTime(this.#pieceBytes(message), iioBitsPerSecond);
   }
 
@@ -378,6 +380,7 @@ export class Iio {
     this.#writes.shift();
     this.#left++;
     this.#offset = 0;
+    if (flow === 2) this.#evictedRoomAt = this.#memory.evictedRoomAt;
     this.#sink.written(message, flow);
   }
 

@@ -319,6 +319,23 @@ describe("Iio", () => {
     assert.deepEqual(host.sent, [], "no completion");
   });
 
+  it("DDIO: a write waits for room for the lines that those before it drove out of the LLC", () => {
+    const linePs = 2_000_000, lines = 8;
+    const last = [0, linePs].map((scmLinePs) => {
+      // One way of DDIO: each line drives the one before out.
+      const llc = { bytes: 4 * 64, ways: 4, ddioWays: 1, evict: "lru" } as const;
+      const timing = { wpqLines: 2, ...(scmLinePs > 0 && { scmLinePs }) };
+      const host = rig({ ddio: true, llc, timing });
+      for (let i = 0; i < lines; i++) host.arrive(START, write(SCM_BASE + 64 * i, pattern(64)));
+      host.arrive(START, read(1, 0, 64));
+      host.run();
+      return host.sent[0]!.departAt;
+    });
+    // Two lines of seven wait in the queue, one is with the module, the last is in the LLC.
+    assert.equal(last[0], START + iioPs + lines * PIECE_PS + dmaReadDramPs);
+    assert.ok(last[1]! > last[0]! + 3 * linePs, `${last[1]! - last[0]!} ps`);
+  });
+
   it("waits for room in the write pending queue, and so does a read behind it", () => {
     const linePs = 2_000_000;
     const host = rig({ timing: { scmLinePs: linePs, wpqLines: 2 } });

@@ -104,6 +104,13 @@ export class Imc {
     this.#noteNext(queue);
   }
 
+  /** When every evicted line so far has, or would have had, room in its queue. */
+  get evictedRoomAt(): Time {
+    let at = 0;
+    for (const { overflowRoomAt } of this.#queues) at = Math.max(at, overflowRoomAt);
+    return at;
+  }
+
   read(offset: number, target: Uint8Array): void {
     this.#medium.read(offset, target);
     if (this.#nextAt === NEVER || target.length === 0) return;

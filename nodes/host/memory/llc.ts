@@ -1,11 +1,20 @@
 /**
- * Last-level cache: set-associative, lines of 64 B with their real bytes, LRU replacement or random
- * (real caches guarantee no order: campaigns randomise it). Cores may allocate in every way;
- * inbound DMA (DDIO) only in the first `ddioWays`, but a hit updates the line in place.
+ * Last-level cache: set-associative, lines of 64 B with their real bytes. Cores may allocate in every way; inbound DMA
+ * (DDIO) only in the first `ddioWays`, but a hit updates the line in place.
+ *
+ * By default (`plru`) the address is hashed, and the line that makes room is not the least recently used one: a bit for
+ * each way says whether it was used since all of them were, and the first way without gives its line up. So what streams
+ * through DDIO's ways is written back in an order that is not that of its arrival: lines of one block of SCM come apart.
+ * `lru`, over a plain index, keeps the order; `random` has none (campaigns want all of them).
+ *
+ * Sources: McCalpin, Mapping Addresses to L3/CHA Slices in Intel Processors (2021): the hash depends on all address bits,
+ * and numbers of slices that are no powers of two make it irregular. Which function, and that sets within a slice are
+ * hashed, too, as this cache has the size of one slice, are choices; so is the replacement: Intel's is not documented.
  */
 import { LINE_BYTES } from "../../../fabric/base/cache_line.ts";
 import { assert, fail } from "../../../fabric/base/assert.ts";
 import type { Rng } from "../../../fabric/base/rng.ts";
+import type { LlcEviction } from "../../../fabric/rack/plan/plan.ts";
 
 /** Lines of a presence counter, by which uncached ranges are found fast. */
 const GROUP_LINES = 64;
@@ -20,12 +29,15 @@ export interface LlcPlan {
   readonly bytes: number;
   readonly ways: number;
   readonly ddioWays: number;
+  /** Absent: `plru`. */
+  readonly evict?: LlcEviction;
+  /** For `random`. */
   readonly random?: Rng | undefined;
 }
 
 /**
  * A slot is `set × ways + way`. Arrays have full size but are zero until used (address space, not
- * memory); bytes are ordered by way first, so that consecutive lines share pages.
+ * memory).
  */
 export class Llc {
   hits = 0;
@@ -38,9 +50,15 @@ export class Llc {
   /** Line + 1; 0 is an empty slot. */
   readonly #tags: Int32Array;
   readonly #dirty: Uint8Array;
+  /** `lru`: when a slot was used last. Else 1: since all of its set's slots were. */
   readonly #used: Float64Array;
+  /** `plru`: a set's used slots. */
+  readonly #usedOfSet: Uint8Array;
   readonly #inGroup: Uint8Array;
   readonly #memory: LineMemory;
+  /** For a power of two of sets, else -1. */
+  readonly #setMask: number;
+  readonly #evict: LlcEviction;
   readonly #random: Rng | undefined;
   #clock = 0;
 
@@ -59,14 +77,18 @@ export class Llc {
     this.#tags = new Int32Array(slots);
     this.#dirty = new Uint8Array(slots);
     this.#used = new Float64Array(slots);
+    this.#usedOfSet = new Uint8Array(this.sets);
     this.#inGroup = new Uint8Array(Math.ceil(behind.lines / GROUP_LINES));
     this.#memory = behind.memory;
+    this.#setMask = (this.sets & this.sets - 1) === 0 ? this.sets - 1 : -1;
+    this.#evict = plan.evict ?? "plru";
     this.#random = plan.random;
+    assert(this.#evict !== "random" || plan.random !== undefined, "Random eviction has no draws");
   }
 
   find(line: number): number {
     const tags = this.#tags;
-    const first = (line % this.sets) * this.#ways;
+    const first = this.#setOf(line) * this.#ways;
     const tag = line + 1;
     for (let slot = first; slot < first + this.#ways; slot++) if (tags[slot] === tag) return slot;
     return -1;
@@ -82,8 +104,7 @@ export class Llc {
   }
 
   at(slot: number): number {
-    const way = slot % this.#ways;
-    return (way * this.sets + (slot - way) / this.#ways) * LINE_BYTES;
+    return slot * LINE_BYTES;
   }
 
   bytes(slot: number): Uint8Array {
@@ -102,12 +123,12 @@ export class Llc {
     } else {
       this.misses++;
       slot = this.#victim(line, mode.by === "core" ? this.#ways : this.#ddioWays);
-      if (this.#tags[slot] !== 0) this.#evict(slot);
+      if (this.#tags[slot] !== 0) this.#giveUp(slot);
       this.#tags[slot] = line + 1;
       this.#inGroup[Math.floor(line / GROUP_LINES)]!++;
       if (mode.fill) this.#memory.fetch(line, this.bytes(slot));
     }
-    this.#used[slot] = ++this.#clock;
+    this.#use(slot);
     return slot;
   }
 
@@ -137,20 +158,58 @@ export class Llc {
     if (line < 0) fail(`Slot ${slot} of the LLC is empty already`);
     this.#tags[slot] = 0;
     this.#dirty[slot] = 0;
+    if (this.#evict === "plru" && this.#used[slot] === 1) {
+      this.#used[slot] = 0;
+      this.#usedOfSet[Math.floor(slot / this.#ways)]!--;
+    }
     this.#inGroup[Math.floor(line / GROUP_LINES)]!--;
   }
 
   #victim(line: number, ways: number): number {
-    const first = (line % this.sets) * this.#ways;
+    const first = this.#setOf(line) * this.#ways;
     let victim = first;
     for (let slot = first; slot < first + ways; slot++) {
       if (this.#tags[slot] === 0) return slot;
       if (this.#used[slot]! < this.#used[victim]!) victim = slot;
     }
-    return this.#random === undefined ? victim : first + this.#random.below(ways);
+    if (this.#evict === "random") return first + this.#random!.below(ways);
+    // DDIO's ways may all be used while others are not.
+    if (this.#evict === "plru" && this.#used[victim] === 1) {
+      this.#forgetUse(first, ways);
+    }
+    return victim;
   }
 
-  #evict(slot: number): void {
+  #use(slot: number): void {
+    if (this.#evict !== "plru") {
+      this.#used[slot] = ++this.#clock;
+      return;
+    }
+    if (this.#used[slot] === 1) return;
+    const set = Math.floor(slot / this.#ways);
+    if (this.#usedOfSet[set] === this.#ways - 1) this.#forgetUse(set * this.#ways, this.#ways);
+    this.#used[slot] = 1;
+    this.#usedOfSet[set]!++;
+  }
+
+  #forgetUse(first: number, ways: number): void {
+    for (let slot = first; slot < first + ways; slot++) {
+      if (this.#used[slot] === 0) continue;
+      this.#used[slot] = 0;
+      this.#usedOfSet[Math.floor(first / this.#ways)]!--;
+    }
+  }
+
+  /** A multiplicative hash of the whole line number, its upper bits folded in before and after. */
+  #setOf(line: number): number {
+    if (this.#evict !== "plru") return line % this.sets;
+    let mixed = Math.imul(line ^ line >>> 15, 0x2c1b3c6d);
+    mixed = Math.imul(mixed ^ mixed >>> 12, 0x297a2d39);
+    mixed ^= mixed >>> 15;
+    return this.#setMask >= 0 ? mixed & this.#setMask : (mixed >>> 0) % this.sets;
+  }
+
+  #giveUp(slot: number): void {
     if (this.#dirty[slot] === 1) {
       this.evictions++;
       this.#memory.evict(this.#tags[slot]! - 1, this.bytes(slot));
@@ -179,49 +238,25 @@ export function writeIntoCache(
   const whole = write.by === "core" ? CORE_WHOLE : DMA_WHOLE;
   const part = write.by === "core" ? CORE_FILL : DMA_FILL;
   let done = 0, next = line, skip = inLine;
-  // Only lines of different sets are copied together: none evicts another before its bytes are
-  // written.
-  const most = (llc.sets - 2) * LINE_BYTES;
-  let from = 0, start = 0, end = 0;
   while (done < bytes.length) {
-    if (done - from > most) {
-      llc.data.set(bytes.subarray(from, done), start);
-      from = done;
-      end = -1;
-    }
     const length = Math.min(LINE_BYTES - skip, bytes.length - done);
     const slot = llc.access(next++, length === LINE_BYTES ? whole : part);
     llc.markDirty(slot);
-    const at = llc.at(slot) + skip;
+    const isAll = length === bytes.length;
+    llc.data.set(isAll ? bytes : bytes.subarray(done, done + length), llc.at(slot) + skip);
     skip = 0;
-    if (at !== end) {
-      if (done > from) llc.data.set(bytes.subarray(from, done), start);
-      from = done;
-      start = at;
-    }
-    end = at + length;
     done += length;
   }
-  if (done > from) llc.data.set(from === 0 ? bytes : bytes.subarray(from), start);
 }
 
 export function overlayDirty(llc: Llc, { line: first, inLine }: LineRange, data: Uint8Array): void {
   const last = first + Math.floor((inLine + data.length - 1) / LINE_BYTES);
   if (llc.isAbsent(first, last)) return;
-  // `shift` is the distance from a line's place in `data` to that in the cache; lines before `done`
-  // are copied.
-  let done = 0, end = 0, shift = 0;
   for (let line = first; line <= last; line++) {
     const slot = llc.find(line);
-    const isDirty = slot >= 0 && llc.isDirty(slot);
-    const from = (line - first) * LINE_BYTES - inLine;
-    const at = isDirty ? llc.at(slot) - from : NaN;
-    if (at !== shift) {
-      if (end > done) data.set(llc.data.subarray(done + shift, end + shift), done);
-      done = Math.max(0, from);
-      shift = at;
-    }
-    end = isDirty ? Math.min(data.length, from + LINE_BYTES) : 0;
+    if (slot < 0 || !llc.isDirty(slot)) continue;
+    const from = (line - first) * LINE_BYTES - inLine, start = Math.max(0, from);
+    const end = Math.min(data.length, from + LINE_BYTES), at = llc.at(slot) - from;
+    data.set(llc.data.subarray(at + start, at + end), start);
   }
-  if (end > done) data.set(llc.data.subarray(done + shift, end + shift), done);
 }

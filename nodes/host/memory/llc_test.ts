@@ -2,7 +2,8 @@ import assert from "node:assert/strict";
 import { beforeEach, describe, it } from "@std/testing/bdd";
 import { rngFor } from "../../../fabric/base/rng.ts";
 import { LINE_BYTES } from "../../../fabric/base/cache_line.ts";
-import { Llc } from "./llc.ts";
+import { pattern } from "../testing/host_testing.ts";
+import { Llc, overlayDirty, writeIntoCache } from "./llc.ts";
 
 const CORE = { by: "core", fill: true } as const;
 const DMA = { by: "dma", fill: true } as const;
@@ -14,7 +15,7 @@ describe("Llc", () => {
   beforeEach(() => {
     evicted = [];
     // Two sets of four ways: even and odd lines.
-    llc = new Llc({ bytes: 8 * LINE_BYTES, ways: 4, ddioWays: 2 }, {
+    llc = new Llc({ bytes: 8 * LINE_BYTES, ways: 4, ddioWays: 2, evict: "lru" }, {
       lines: 1000,
       memory: {
         fetch: (line, target) => target.fill(line),
@@ -54,7 +55,13 @@ describe("Llc", () => {
     const orders = [1, 1, 2].map((seed) => {
       const order: number[] = [];
       const random = rngFor(seed, "llc");
-      const drawn = new Llc({ bytes: 8 * LINE_BYTES, ways: 4, ddioWays: 2, random }, {
+      const drawn = new Llc({
+        bytes: 8 * LINE_BYTES,
+        ways: 4,
+        ddioWays: 2,
+        evict: "random",
+        random,
+      }, {
         lines: 1000,
         memory: { fetch: () => {}, evict: (line) => void order.push(line) },
       });
@@ -113,5 +120,90 @@ describe("Llc", () => {
       [...places].sort((x, y) => x - y),
       Array.from({ length: 8 }, (_, i) => i * 64),
     );
+  });
+});
+
+describe("Llc, pseudo-LRU over a hashed index", () => {
+  const WAYS = 4, SETS = 64;
+  let evicted: number[];
+  let llc: Llc;
+
+  beforeEach(() => {
+    evicted = [];
+    llc = new Llc({ bytes: SETS * WAYS * LINE_BYTES, ways: WAYS, ddioWays: 2 }, {
+      lines: 100_000,
+      memory: { fetch: (_, target) => target.fill(0), evict: (line) => void evicted.push(line) },
+    });
+  });
+
+  function stream(lines: number, how: typeof CORE | typeof DMA): void {
+    for (let line = 0; line < lines; line++) llc.markDirty(llc.access(line, how));
+  }
+
+  /** Lines of one set, found by what evicts what. */
+  function ofOneSet(count: number): number[] {
+    const set = Math.floor(llc.access(0, CORE) / WAYS), lines = [0];
+    for (let line = 1; lines.length < count; line++) {
+      const slot = llc.access(line, CORE);
+      if (Math.floor(slot / WAYS) === set) lines.push(line);
+      llc.remove(slot);
+    }
+    llc.remove(llc.find(0));
+    return lines;
+  }
+
+  it("P-04: gives up the first line that was not used since all were", () => {
+    const [a, b, c, d, e, f] = ofOneSet(6) as [number, number, number, number, number, number];
+    for (const line of [a, b, c, d]) llc.markDirty(llc.access(line, CORE));
+    // With d all four were used, so that only d counts as used since.
+    llc.access(a, CORE);
+    llc.markDirty(llc.access(e, CORE));
+    assert.deepEqual(evicted, [b]);
+    llc.markDirty(llc.access(f, CORE));
+    assert.deepEqual(evicted, [b, c], "with e, a and d: all but c were used");
+    assert.ok(llc.find(a) >= 0 && llc.find(d) >= 0);
+  });
+
+  it("P-02 (in part): DDIO takes turns in its own ways, whatever the cores use", () => {
+    const [a, b, c, d, ...more] = ofOneSet(8);
+    for (const line of [a!, b!]) llc.markDirty(llc.access(line, DMA));
+    for (const line of [c!, d!]) llc.access(line, CORE);
+    for (const line of more) llc.markDirty(llc.access(line, DMA));
+    assert.equal(evicted.length, more.length);
+    assert.ok(llc.find(c!) >= 0 && llc.find(d!) >= 0);
+  });
+
+  it("P-04: what streams through DDIO's ways comes out in another order, each line once", () => {
+    stream(2000, DMA);
+    assert.equal(new Set(evicted).size, evicted.length);
+    assert.ok(evicted.length > 2000 - 2 * SETS - 1);
+    const next = evicted.filter((line, i) => line === evicted[i - 1]! + 1).length;
+    assert.ok(next < evicted.length / 20, `${next} of ${evicted.length} follow each other`);
+  });
+
+  it("spreads a range over all sets, evenly", () => {
+    const count = new Array(SETS).fill(0);
+    for (let line = 0; line < 100 * SETS; line++) {
+      const slot = llc.access(line, CORE);
+      count[Math.floor(slot / WAYS)]++;
+      llc.remove(slot);
+    }
+    assert.ok(Math.min(...count) > 50 && Math.max(...count) < 150, count.join());
+  });
+
+  it("keeps every byte of a write of many lines, some of which evict others of it", () => {
+    const memory = new Uint8Array(64 * LINE_BYTES);
+    const small = new Llc({ bytes: 8 * LINE_BYTES, ways: 4, ddioWays: 2 }, {
+      lines: 64,
+      memory: {
+        fetch: (line, target) => target.set(memory.subarray(line * 64, line * 64 + 64)),
+        evict: (line, bytes) => memory.set(bytes, line * 64),
+      },
+    });
+    const bytes = pattern(40 * LINE_BYTES - 30);
+    writeIntoCache(small, { line: 3, inLine: 10 }, { bytes, by: "dma" });
+    const seen = memory.slice(3 * 64 + 10, 3 * 64 + 10 + bytes.length);
+    overlayDirty(small, { line: 3, inLine: 10 }, seen);
+    assert.deepEqual(seen, bytes);
   });
 });

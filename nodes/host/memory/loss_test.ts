@@ -62,7 +62,7 @@ describe("lossOf", () => {
   });
 
   it("says how many ranges have no room", () => {
-    const rig = new HostRig({ llc: { bytes: 1 << 20, ways: 4, ddioWays: 2 } }, {
+    const rig = new HostRig({ llc: { bytes: 1 << 20, ways: 4, ddioWays: 2, evict: "lru" } }, {
       programs: {
         *stores(cpu: Cpu) {
           for (let i = 0; i < 600; i++) cpu.store(cpu.scm.address + i * 192, pattern(1));

@@ -227,6 +227,12 @@ export class MemorySystem {
     return this.llc.find(this.physical.lineOf(address)) >= 0;
   }
 
+  /** When the controllers have room for what the LLC has evicted so far; in the past if they have. */
+  get evictedRoomAt(): Time {
+    const { dramImc, scmImc } = this.physical;
+    return Math.max(dramImc.evictedRoomAt, scmImc.evictedRoomAt);
+  }
+
   /** When the iMC has room for the range: not later than now if there is. */
   freeAt(address: number, length: number): Time {
     return this.physical.imcOf(address).freeAt(offsetOf(address), length);

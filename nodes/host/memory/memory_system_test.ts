@@ -10,7 +10,11 @@ import { MemorySystem } from "./memory_system.ts";
 import { seeded } from "../../../fabric/base/property_testing.ts";
 
 /** Room for 16 lines in the LLC, 4 of them for DDIO, so that everything happens soon. */
-const SMALL = { llc: { bytes: 1024, ways: 4, ddioWays: 1 }, dramBytes: 4096, scmBytes: 4096 };
+const SMALL = {
+  llc: { bytes: 1024, ways: 4, ddioWays: 1, evict: "lru" },
+  dramBytes: 4096,
+  scmBytes: 4096,
+};
 
 function small(domain: PersistenceDomain = "adr", image?: Uint8Array): MemorySystem {
   return new MemorySystem(

@@ -32,6 +32,8 @@ export class Wpq {
   combined = 0;
   overflows = 0;
   pendingMax = 0;
+  /** When the last line that went past the full queue would have had room in it. */
+  overflowRoomAt: Time = 0;
   readonly #medium: SparseBytes;
   readonly #module: MemoryModule;
   readonly #inModule: (offset: number) => number;
@@ -108,7 +110,8 @@ export class Wpq {
     this.overflows++;
     this.accepted++;
     this.#medium.write(offset, line);
-    this.#occupy(offset);
+    const aheadPs = this.#drainedAt - this.#drainAt[this.#head]!;
+    this.overflowRoomAt = this.#occupy(offset) - aheadPs;
     this.#onQueued?.(this.#now, offset, this.#now);
   }
 

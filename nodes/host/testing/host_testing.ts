@@ -71,7 +71,7 @@ export function rigPlan(changes: PlanChanges = {}): HostPlan {
     domain: "adr",
     dramBytes: 1 << 20,
     scmBytes: 1 << 18,
-    llc: { bytes: 16 * 1024, ways: 4, ddioWays: 2 },
+    llc: { bytes: 16 * 1024, ways: 4, ddioWays: 2, evict: "lru" },
     queues: 16,
     completion: "poll",
     blueFlame: "off",
