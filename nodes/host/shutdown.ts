@@ -2,8 +2,8 @@
  * Orderly shutdown (C-09): programs end, regions are given back, dirty lines of SCM go to memory,
  * as by `wbinvd` at the end of an operating system.
  */
-import { PS_PER_US, type Time, transferTime } from "../../fabric/base/time.ts";
-import type { Machine } from "./cpu/cpu.ts";
+import { PS_PER_US, type Time } from "../../fabric/base/time.ts";
+import { type Machine, writeBackPs } from "./cpu/cpu.ts";
 import type { Processor } from "./cpu/processor.ts";
 import type { Cpu, Steps } from "./cpu/program.ts";
 import { HostShutdown } from "./cpu/region.ts";
@@ -94,16 +94,13 @@ function* writeBackScm<Context>(
   onLeft: (lines: number) => void,
 ): Steps<number> {
   memory.combining.drain(SCM_BASE, cpu.scm.length);
-  const linePs = Math.max(
-    timing.flushIssuePs,
-    transferTime(LINE_BYTES, timing.coreFlushBitsPerSecond),
-  );
   const addresses = memory.llc.dirtyLines().map((line) => memory.physical.addressOf(line))
     .filter((address) => address >= SCM_BASE).sort((x, y) => x - y);
   const part = Math.ceil(addresses.length / WRITE_BACK_STEPS);
   for (const [i, address] of addresses.entries()) {
     if (i % part === 0) onLeft(addresses.length - i);
-    cpu.charge(linePs);
+    const dirty = memory.dirtyLines(address, LINE_BYTES);
+    cpu.charge(Math.max(timing.flushIssuePs, writeBackPs(dirty, timing)));
     yield* cpu.settle();
     for (;;) {
       const freeAt = memory.freeAt(address, LINE_BYTES);

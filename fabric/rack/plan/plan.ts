@@ -360,8 +360,10 @@ export interface HostTiming {
   /** `clwb` of one line; `fencePs`: the wait of `sfence` until the iMC has accepted the last. */
   readonly flushIssuePs: Time;
   readonly fencePs: Time;
-  /** Rate at which one core can flush or stream lines to the iMC. */
-  readonly coreFlushBitsPerSecond: number;
+  /** Rates of one core to the iMC: non-temporal stores, `clwb` of lines that cores stored, and that a device wrote. */
+  readonly ntStoreBitsPerSecond: number;
+  readonly clwbStoredBitsPerSecond: number;
+  readonly clwbDeviceBitsPerSecond: number;
   /** Builds and posts one work request, without memory accesses. */
   readonly postPs: Time;
   readonly pollPs: Time;

@@ -42,6 +42,23 @@ describe("clx-optane-cx5, sums of its parts against measurements", () => {
     assert.equal(host.storePs + host.flushIssuePs + host.fencePs, 62 * PS_PER_NS);
   });
 
+  it("loads of Optane: 305 ns at random, 169 ns one after the other, four lines a block (FAST'20)", () => {
+    const randomPs = host.scmLoadPs + host.scmMediumPs;
+    assert.equal(randomPs, 305 * PS_PER_NS);
+    assertBetween((randomPs + 3 * host.scmLoadPs) / 4, [168, 170]);
+  });
+
+  it("six modules of Optane: reads 38–40 GB/s, writes 12.5–13.9 (FAST'20, ATC'21)", () => {
+    const [read, write] = [host.scmReadBitsPerSecond, host.scmWriteBitsPerSecond]
+      .map((bits) => host.memoryChannels * bits / 8e9);
+    assert.ok(read! > 38 && read! < 40, `${read} GB/s`);
+    assert.ok(write! > 12.5 && write! < 13.9, `${write} GB/s`);
+  });
+
+  it("store + clwb of a line after the other: 23.7 ns each (FAST'20, fig. 14)", () => {
+    assertBetween(host.storePs + 512e12 / host.clwbStoredBitsPerSecond, [23.4, 24]);
+  });
+
   it("RDMA WRITE of 64 B, post → CQE, one switch: 1.3 µs (SoCC'20), the WQE with its doorbell", () => {
     assertBetween(writePs(64, true), [1250, 1350]);
   });

@@ -13,7 +13,7 @@ import { byteAt, type Ended, HomeBench } from "./home_bench_testing.ts";
 
 /** Room for 16 lines in the LLC, so that lines of a region are evicted soon. */
 const SMALL = {
-  llc: { bytes: 1024, ways: 4, ddioWays: 1, evict: "lru" },
+  llc: { bytes: 1024, ways: 4, ddioWays: 1, evict: "lru" as const },
   dramBytes: 4096,
   scmBytes: 4096,
 };

@@ -4,7 +4,7 @@
  * `sfence` (P-04): only an `sfence` that has returned gives a guarantee; before, a power failure
  * may find any part of the stores in memory. So `clwb` itself moves no line: every dirty line may
  * be written back at any time. A flush takes, for each piece, the longer of issuing its `clwb`s and
- * moving its dirty lines; `fencePs` follows the last one.
+ * moving its dirty lines, counted from the first `clwb` on; `fencePs` follows the last one.
  */
 import { NEVER, type Time, transferTime } from "../../../fabric/base/time.ts";
 import { type Rng, rngFor } from "../../../fabric/base/rng.ts";
@@ -32,7 +32,7 @@ import type { DemandPaging } from "./demand_paging.ts";
 import { storedBytes } from "../memory/write_combining.ts";
 import { allocate, copyOf } from "../../../fabric/base/slab.ts";
 import type { HostBus } from "./host_bus.ts";
-import type { Account, Range } from "./processor.ts";
+import type { Account, Range, WriteBack } from "./processor.ts";
 import type { OperationCounts } from "./operation_counts.ts";
 import { type HeldStores, RegionRefused, type SharedRegions } from "./region.ts";
 import type { Cpu, Measurement, Outside, Region, Source, Steps, Threads, Wait } from "./program.ts";
@@ -342,8 +342,9 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
   clwb(address: number, length: number): void {
     this.#machine.regions?.refusePlain(address, length);
     const lines = linesOf(address, length);
+    const from = this.#machine.now + this.#account.owed;
     this.#account.owed += lines.length / LINE_BYTES * this.#machine.timing.flushIssuePs;
-    if (lines.length > 0) this.#account.writeBacks.push(lines);
+    if (lines.length > 0) this.#account.writeBacks.push({ ...lines, from });
   }
 
   ntstore(address: number, bytes: Uint8Array): void {
@@ -385,7 +386,7 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
     this.#machine.regions?.refusePlain(address, length);
     yield* this.settle();
     if (this.#held !== undefined) yield* this.#held.privateDrained();
-    yield* this.#writeBack(linesOf(address, length), "unpaid");
+    yield* this.#writeBack({ ...linesOf(address, length), from: this.#machine.now });
     yield* this.#finish();
     this.#account.owed += this.#machine.timing.fencePs;
     yield* this.settle();
@@ -408,7 +409,7 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
       const lines = Math.ceil((at % LINE_BYTES + part) / LINE_BYTES);
       this.#account.owed += Math.max(
         lines * timing.storePs,
-        transferTime(part, timing.coreFlushBitsPerSecond),
+        transferTime(part, timing.ntStoreBitsPerSecond),
       );
       const chunk = data.subarray(done, done + part);
       memory.streams.set(this.#account, { offset: physical, data: chunk });
@@ -602,7 +603,7 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
     const account = this.#account;
     const pending = account.writeBacks;
     account.writeBacks = [];
-    for (const lines of pending) yield* this.#writeBack(lines, "paid");
+    for (const lines of pending) yield* this.#writeBack(lines);
     const { memory } = this.#machine;
     for (;;) {
       const buffer = memory.combining.oldestOf(account);
@@ -613,10 +614,11 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
     }
   }
 
-  /** @param issue whether each `clwb` was paid for. */
-  *#writeBack(lines: Range, issue: "paid" | "unpaid"): Steps<void> {
+  /** `clwb`s overlap with each other and with what the core does until it fences: they are under way since `from`. */
+  *#writeBack(lines: WriteBack): Steps<void> {
     const { map, memory, timing } = this.#machine;
-    const end = lines.address + lines.length;
+    const account = this.#account, end = lines.address + lines.length;
+    account.writtenBackAt = Math.max(account.writtenBackAt, lines.from);
     let at = lines.address;
     while (at < end) {
       this.#present(at, 1);
@@ -624,12 +626,9 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
       const part = Math.min(this.#toChunkEnd(at), map.run(at), end - at);
       const dirty = memory.dirtyLines(physical, part);
       const issuePs = part / LINE_BYTES * timing.flushIssuePs;
-      const wholePs = Math.max(
-        issuePs,
-        transferTime(dirty * LINE_BYTES, timing.coreFlushBitsPerSecond),
-      );
-      this.#account.owed += issue === "paid" ? wholePs - issuePs : wholePs;
-      if (dirty > 0) {
+      account.writtenBackAt += Math.max(issuePs, writeBackPs(dirty, timing));
+      account.owed = Math.max(account.owed, account.writtenBackAt - this.#machine.now);
+      if (dirty.stored + dirty.device > 0) {
         yield* this.#reserve(physical, part);
         memory.writeBackRange(physical, part);
       }
@@ -639,9 +638,9 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
 
   #streamPs(bytes: number): Time {
     if (bytes === 0) return 0;
-    const { storePs, coreFlushBitsPerSecond } = this.#machine.timing;
+    const { storePs, ntStoreBitsPerSecond } = this.#machine.timing;
     const stores = Math.ceil(bytes / LINE_BYTES) * storePs;
-    return Math.max(0, transferTime(bytes, coreFlushBitsPerSecond) - stores);
+    return Math.max(0, transferTime(bytes, ntStoreBitsPerSecond) - stores);
   }
 
   #toChunkEnd(address: number): number {
@@ -657,6 +656,15 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
       while (answered(yield PAY));
     }
   }
+}
+
+/** What moving dirty lines to the iMC takes, as a core's `clwb`s do it. */
+export function writeBackPs(
+  { stored, device }: { readonly stored: number; readonly device: number },
+  { clwbStoredBitsPerSecond, clwbDeviceBitsPerSecond }: HostTiming,
+): Time {
+  return transferTime(stored * LINE_BYTES, clwbStoredBitsPerSecond) +
+    transferTime(device * LINE_BYTES, clwbDeviceBitsPerSecond);
 }
 
 function linesOf(address: number, length: number): Range {

@@ -72,6 +72,52 @@ describe("clwb", () => {
   });
 });
 
+describe("clwb, by what made the lines dirty", () => {
+  const { clwbDeviceBitsPerSecond } = RIG_TIMING, LINES = 40;
+  const devicePs = 64 * 8 * 1e12 / clwbDeviceBitsPerSecond;
+
+  /** What a flush of lines takes that a device wrote; every `stored`th of them a core has stored to since. */
+  function flushPs(stored: number): Time {
+    let took = 0;
+    const data = new Uint8Array(64 * LINES);
+    const rig = new HostRig({ ddio: true }, {
+      programs: {
+        *program(cpu) {
+          yield* cpu.sleep(4_000_000);
+          for (let i = 0; i < LINES; i += stored) cpu.store(cpu.scm.address + 64 * i, pattern(1));
+          yield* cpu.settle();
+          const from = cpu.now;
+          yield* cpu.flush(cpu.scm.address, 64 * LINES);
+          took = cpu.now - from;
+        },
+      },
+    });
+    rig.arrive(1_000_000, { kind: "memory-write", address: SCM_BASE, data, noSnoop: false });
+    rig.run();
+    assert.equal(rig.durable.length, LINES);
+    return took - fencePs;
+  }
+
+  it("lines that DDIO has put into the LLC have a rate of their own, until a core stores to them", () => {
+    assert.equal(flushPs(LINES), LINE_PS + (LINES - 1) * devicePs);
+    assert.equal(flushPs(2), LINES / 2 * (LINE_PS + devicePs));
+  });
+
+  it("are under way while the core does other work, before it fences", () => {
+    const ends = [0, 100_000, 10_000_000].map((work) =>
+      run(function* (cpu) {
+        cpu.store(cpu.scm.address, pattern(20 * 64));
+        cpu.clwb(cpu.scm.address, 20 * 64);
+        cpu.charge(work);
+        yield* cpu.sfence();
+      }).endedAt - BOOT - 20 * storePs - fencePs
+    );
+    // At the end, four lines wait until the queue has room beside sixteen.
+    const issuePs = 20 * flushIssuePs, roomPs = 4 * RIG_TIMING.scmLinePs;
+    assert.deepEqual(ends, [20 * LINE_PS, 20 * LINE_PS, issuePs + 10_000_000 + roomPs]);
+  });
+});
+
 describe("ntstore", () => {
   it("P-04: promises nothing without a fence, and is no line of the LLC", () => {
     const { rig, endedAt } = run(function* (cpu) {

@@ -21,13 +21,20 @@ export interface Range {
   readonly length: number;
 }
 
+/** Lines of a `clwb` that no fence has waited for, and when the core began it. */
+export interface WriteBack extends Range {
+  readonly from: Time;
+}
+
 export interface Account {
   /** Undefined for the driver's threads. */
   readonly core: number | undefined;
   owed: Time;
   /** The core's work, with interrupts, without polling. */
   paidPs: Time;
-  writeBacks: Range[];
+  writeBacks: WriteBack[];
+  /** When the last of the lines that were fenced had reached the iMC, had there been room. */
+  writtenBackAt: Time;
   readonly streak: PollStreak;
 }
 
@@ -133,6 +140,7 @@ class Task implements Turn {
       owed: 0,
       paidPs: 0,
       writeBacks: [],
+      writtenBackAt: 0,
       streak: new PollStreak(spins),
     };
   }

@@ -16,6 +16,8 @@ import { assert, fail } from "../../../fabric/base/assert.ts";
 import type { Rng } from "../../../fabric/base/rng.ts";
 import type { LlcEviction } from "../../../fabric/rack/plan/plan.ts";
 
+const CLEAN = 0, BY_CORE = 1, BY_DEVICE = 2;
+
 /** Lines of a presence counter, by which uncached ranges are found fast. */
 const GROUP_LINES = 64;
 
@@ -134,22 +136,27 @@ export class Llc {
 
   dirtyLines(): number[] {
     const lines: number[] = [];
-    for (let slot = this.#dirty.indexOf(1); slot >= 0; slot = this.#dirty.indexOf(1, slot + 1)) {
-      lines.push(this.#tags[slot]! - 1);
+    for (let slot = 0; slot < this.#dirty.length; slot++) {
+      if (this.isDirty(slot)) lines.push(this.#tags[slot]! - 1);
     }
     return lines;
   }
 
   isDirty(slot: number): boolean {
-    return this.#dirty[slot] === 1;
+    return this.#dirty[slot] !== CLEAN;
   }
 
-  markDirty(slot: number): void {
-    this.#dirty[slot] = 1;
+  /** Whether a device wrote a dirty line last. */
+  isOfDevice(slot: number): boolean {
+    return this.#dirty[slot] === BY_DEVICE;
+  }
+
+  markDirty(slot: number, by: "core" | "dma" = "core"): void {
+    this.#dirty[slot] = by === "core" ? BY_CORE : BY_DEVICE;
   }
 
   markClean(slot: number): void {
-    this.#dirty[slot] = 0;
+    this.#dirty[slot] = CLEAN;
   }
 
   /** Nothing is written back: the caller has used the bytes. */
@@ -157,7 +164,7 @@ export class Llc {
     const line = this.#tags[slot]! - 1;
     if (line < 0) fail(`Slot ${slot} of the LLC is empty already`);
     this.#tags[slot] = 0;
-    this.#dirty[slot] = 0;
+    this.#dirty[slot] = CLEAN;
     if (this.#evict === "plru" && this.#used[slot] === 1) {
       this.#used[slot] = 0;
       this.#usedOfSet[Math.floor(slot / this.#ways)]!--;
@@ -210,7 +217,7 @@ export class Llc {
   }
 
   #giveUp(slot: number): void {
-    if (this.#dirty[slot] === 1) {
+    if (this.isDirty(slot)) {
       this.evictions++;
       this.#memory.evict(this.#tags[slot]! - 1, this.bytes(slot));
     }
@@ -241,7 +248,7 @@ export function writeIntoCache(
   while (done < bytes.length) {
     const length = Math.min(LINE_BYTES - skip, bytes.length - done);
     const slot = llc.access(next++, length === LINE_BYTES ? whole : part);
-    llc.markDirty(slot);
+    llc.markDirty(slot, write.by);
     const isAll = length === bytes.length;
     llc.data.set(isAll ? bytes : bytes.subarray(done, done + length), llc.at(slot) + skip);
     skip = 0;

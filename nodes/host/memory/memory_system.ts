@@ -177,14 +177,16 @@ export class MemorySystem {
     }
   }
 
-  dirtyLines(address: number, length: number): number {
+  /** How many lines of the range are dirty: that cores stored, and that a device wrote last. */
+  dirtyLines(address: number, length: number): { stored: number; device: number } {
     this.combining.drain(address, length);
-    const [first, last] = this.#linesOf(address, length);
-    if (this.llc.isAbsent(first, last)) return 0;
-    let count = 0;
+    const [first, last] = this.#linesOf(address, length), count = { stored: 0, device: 0 };
+    if (this.llc.isAbsent(first, last)) return count;
     for (let line = first; line <= last; line++) {
       const slot = this.llc.find(line);
-      if (slot >= 0 && this.llc.isDirty(slot)) count++;
+      if (slot < 0 || !this.llc.isDirty(slot)) continue;
+      if (this.llc.isOfDevice(slot)) count.device++;
+      else count.stored++;
     }
     return count;
   }

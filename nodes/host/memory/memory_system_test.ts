@@ -11,7 +11,7 @@ import { seeded } from "../../../fabric/base/property_testing.ts";
 
 /** Room for 16 lines in the LLC, 4 of them for DDIO, so that everything happens soon. */
 const SMALL = {
-  llc: { bytes: 1024, ways: 4, ddioWays: 1, evict: "lru" },
+  llc: { bytes: 1024, ways: 4, ddioWays: 1, evict: "lru" as const },
   dramBytes: 4096,
   scmBytes: 4096,
 };
@@ -212,7 +212,7 @@ describe("MemorySystem", () => {
     const memory = small();
     memory.store(SCM_BASE + 60, pattern(8));
     assert.deepEqual(memory.durable.take(), []);
-    assert.equal(memory.dirtyLines(SCM_BASE + 60, 8), 2);
+    assert.deepEqual(memory.dirtyLines(SCM_BASE + 60, 8), { stored: 2, device: 0 });
     memory.writeBackRange(SCM_BASE, 64);
     const [first, ...rest] = memory.durable.take();
     assert.deepEqual([first!.offset, [...first!.data.subarray(60)]], [
@@ -220,7 +220,11 @@ describe("MemorySystem", () => {
       [...pattern(8)].slice(0, 4),
     ]);
     assert.deepEqual(rest, []);
-    assert.equal(memory.dirtyLines(SCM_BASE, 128), 1, "a flushed line stays, and is clean");
+    assert.deepEqual(
+      memory.dirtyLines(SCM_BASE, 128),
+      { stored: 1, device: 0 },
+      "a flushed line stays, and is clean",
+    );
     memory.writeBackRange(SCM_BASE, 64);
     assert.deepEqual(memory.durable.take(), []);
   });

@@ -60,6 +60,7 @@ describe("HintThread", () => {
               paidPs: 0,
               core: 0,
               writeBacks: [],
+              writtenBackAt: 0,
               streak: new PollStreak({ eventAt: 0 }),
             }).next(
               undefined as never,

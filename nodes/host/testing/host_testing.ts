@@ -25,7 +25,10 @@ export const RIG_TIMING: HostTiming = {
   flushIssuePs: 4_000,
   fencePs: 50_000,
   // 64 B in 16 ns.
-  coreFlushBitsPerSecond: 32_000_000_000,
+  ntStoreBitsPerSecond: 32_000_000_000,
+  clwbStoredBitsPerSecond: 32_000_000_000,
+  // 64 B in 8 ns.
+  clwbDeviceBitsPerSecond: 64_000_000_000,
   postPs: 30_000,
   pollPs: 10_000,
   mmioPs: 60_000,
