@@ -109,7 +109,8 @@ describe("HomeAgent", () => {
       );
       return miss! - hit!;
     });
-    assert.deepEqual(costs, [RIG_TIMING.dramLoadPs, RIG_TIMING.scmLoadPs]);
+    const scmPs = RIG_TIMING.scmLoadPs + RIG_TIMING.scmMediumPs;
+    assert.deepEqual(costs, [RIG_TIMING.dramLoadPs, scmPs]);
     assert.ok(costs[0] !== costs[1]);
   });
 
