@@ -84,6 +84,18 @@ const EXPECTED: Readonly<
   "write-flush on": { write: 1, read: 0, send: 0, flush: 1, recv: 0 },
   "send-read off": { write: 0, read: 1, send: 1, flush: 0, recv: 0 },
   "send-read on": { write: 0, read: 1, send: 1, flush: 0, recv: 0 },
+  "librpma-apm off": { write: 1, read: 1, send: 0, flush: 0, recv: 0 },
+  "librpma-apm on": { write: 1, read: 1, send: 0, flush: 0, recv: 0 },
+  "emulated-flush off": { write: 1, read: 1, send: 0, flush: 0, recv: 0 },
+  "emulated-flush on": { write: 1, read: 1, send: 0, flush: 0, recv: 0 },
+  "write-imm off": { write: 1, read: 0, send: 0, flush: 0, recv: 1 },
+  "write-imm on": { write: 1, read: 0, send: 0, flush: 0, recv: 1 },
+  "write-imm-flush off": { write: 1, read: 0, send: 0, flush: 0, recv: 1 },
+  "write-imm-flush on": { write: 1, read: 0, send: 0, flush: 0, recv: 1 },
+  "librpma-gpspm off": { write: 1, read: 0, send: 1, flush: 0, recv: 1 },
+  "librpma-gpspm on": { write: 1, read: 0, send: 1, flush: 0, recv: 1 },
+  "write-send-workers off": { write: 1, read: 0, send: 1, flush: 0, recv: 1 },
+  "write-send-workers on": { write: 1, read: 0, send: 1, flush: 0, recv: 1 },
 };
 
 /** Numbers of the methods that stand beside the document's own. */
@@ -93,10 +105,13 @@ const NUMBERS: Readonly<Record<string, string>> = {
   "write-flush": "P-50: ",
 };
 
+/** No CPU flushes for them. */
+const BY_READ_OR_ANSWER = ["write-read", "librpma-apm", "emulated-flush", "write-imm"];
+
 /** The receive buffers are in DRAM here: what is only in them is no promise (`receive_buffers_test.ts`). */
 function promises(method: string, ddio: Switch): boolean {
   return method !== "write-only" && method !== "send-read" &&
-    !(method === "write-read" && ddio === "on");
+    !(BY_READ_OR_ANSWER.includes(method) && ddio === "on");
 }
 
 describe("P-40, P-50, P-51: put", () => {
