@@ -442,7 +442,14 @@ export async function inTime(
     return await recover(signal);
   } catch (error) {
     if (!signal.aborted) throw error;
-    return { lines: [], wrong: OUT_OF_TIME, notRun: null, hasWritten: false, again: [], isWhole: true };
+    return {
+      lines: [],
+      wrong: OUT_OF_TIME,
+      notRun: null,
+      hasWritten: false,
+      again: [],
+      isWhole: true,
+    };
   }
 }
 

@@ -14,7 +14,15 @@ import {
   writeUncollected,
 } from "../run_directory.ts";
 import { refuseLocked } from "./lock.ts";
-import { findRun, findUp, type LinkOptions, listed, type RackUp, refreshDevices, refreshRecord } from "./racks.ts";
+import {
+  findRun,
+  findUp,
+  type LinkOptions,
+  listed,
+  type RackUp,
+  refreshDevices,
+  refreshRecord,
+} from "./racks.ts";
 
 /**
  * Takes down the named rack, the only running rack, or all racks, also where the supervisor has
