@@ -131,7 +131,7 @@ function crossing(reads: 0 | 1) {
 name: crossing
 seed: 3
 defaults: { nics: 2, services: none, ddio: off, scm: { size: 64KiB } }
-hosts: { a: {}, b: { timing: { host: { scmWriteRate: 10Gbps } } } }
+hosts: { a: {}, b: { timing: { host: { memoryChannels: 1, scmWriteRate: 10Gbps } } } }
 programs:
   - { on: b, run: ./b.ts, service: true }
   - { on: a, run: ./a.ts, at: 20us }
