@@ -13,6 +13,7 @@ import {
 } from "./figure.ts";
 import { cliffsTable, measureCliffs } from "./cliffs.ts";
 import { measureChecks } from "./checks.ts";
+import { constants, constantsTable, measureConstants, sampleOf } from "./constants.ts";
 import { measureJobs, measureMainJob } from "./commands.ts";
 import { measureExplorer } from "./explore.ts";
 import { measureHints } from "./hints.ts";
@@ -23,6 +24,7 @@ import { measureNative } from "./native.ts";
 import { measureMethods, methodsTable } from "./methods.ts";
 import { logFailureTable, logTable, measureLog, measureLogFailure } from "./replicated_log.ts";
 import { measurePage } from "./console/page.ts";
+import { measurePublished, publishedTable } from "./published.ts";
 import { putText, writeTables } from "./put_table.ts";
 import { measureQueues, queuesTable } from "./queues.ts";
 import { measureServers } from "./servers.ts";
@@ -43,7 +45,7 @@ interface Flags {
   readonly write?: true;
 }
 
-const WRITTEN: readonly Group[] = ["l", "m", "p", "q", "s"];
+const WRITTEN: readonly Group[] = ["l", "m", "p", "q", "s", "u"];
 
 /** @throws Refusal where a letter names no group. */
 function groupsOf(letters: string): ReadonlySet<Group> {
@@ -57,6 +59,9 @@ function groupsOf(letters: string): ReadonlySet<Group> {
 async function bench(flags: Flags): Promise<void> {
   const seed = whole("--seed", flags.seed, { least: 0, most: Number.MAX_SAFE_INTEGER });
   const quick = flags.quick === true;
+  if (quick && flags.write) {
+    throw refusal("--write", { found: "with --quick", expected: "whole tables, so one of both" });
+  }
   const wanted = groupsOf(flags.only ?? Object.keys(GROUPS).join(""));
   const machine = machineNow();
   const { cores, loadAverage, memoryGiB, deno } = machine;
@@ -90,16 +95,24 @@ async function bench(flags: Flags): Promise<void> {
   const cliffs = wanted.has("p") ? measureCliffs({ seed, quick }) : [];
   const queues = wanted.has("q") ? measureQueues({ seed, quick }) : [];
   const shared = wanted.has("s") ? sharedTables(seed) : [];
+  const published = wanted.has("u") ? measurePublished(seed) : [];
+  const swept = wanted.has("u")
+    ? measureConstants(seed, quick ? sampleOf(constants()) : constants())
+    : [];
   const tables = [
     ...(wanted.has("m") ? [methodsTable(methods), verifiedTable(verified)] : []),
     ...(wanted.has("l") ? [logTable(log), logFailureTable(logFailure)] : []),
     ...(wanted.has("p") ? [cliffsTable(cliffs)] : []),
     ...(wanted.has("q") ? [queuesTable(queues)] : []),
     ...shared,
+    ...(wanted.has("u") ? [publishedTable(published), constantsTable(swept)] : []),
   ];
   if (flags.write) await writeTables(tables);
   if (flags.json) {
-    const exact = { methods, verified, log, logFailure, cliffs, queues, shared };
+    const exact = {
+      ...{ methods, verified, log, logFailure, cliffs, queues, shared },
+      ...{ published, constants: swept },
+    };
     print(
       JSON.stringify({ seed, quick, machine, figures: figures.map(figureRow), ...exact }),
     );
@@ -150,9 +163,7 @@ const command = new Command("bench")
   .option("--seed <n>", "of every rack", "7")
   .option(
     "--write",
-    `put the tables of ${WRITTEN.join(", ")} into bench/RESULTS.md, with --only ${
-      WRITTEN.join("")
-    }`,
+    `put the tables of ${WRITTEN.join(", ")} into the documents, with --only ${WRITTEN.join("")}`,
   )
   .option(
     "--only <letters>",

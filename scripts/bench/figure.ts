@@ -22,6 +22,7 @@ export const GROUPS = {
   r: "hints",
   s: "shared memory, exact",
   t: "messages",
+  u: "published figures and constants, exact",
   v: "the main job as processes",
   w: "commands with two workers",
   x: "checks by the length of a run",

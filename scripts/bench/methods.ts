@@ -2,6 +2,7 @@ import { type MethodName, METHODS } from "../../fabric/rack/plan/vocabulary.ts";
 import {
   DDIOS,
   type PerMessage,
+  type PutAsked,
   putCells,
   putHeader,
   type PutTable,
@@ -16,13 +17,23 @@ export interface MethodFigure extends PerMessage {
 /** The document's baseline of each flow (P-10, P-11). */
 export const BASELINES = { off: "write-read", on: "write-send" } as const;
 
-export function measureMethods(seed: number): MethodFigure[] {
+/** Each method by DDIO and size; `hosts` and `fabric`: settings of the rack, in a scenario's syntax. */
+export function measureMethods(
+  seed: number,
+  { sizes = SIZES, hosts, fabric }: Pick<PutAsked, "hosts" | "fabric"> & {
+    readonly sizes?: readonly number[];
+  } = {},
+): MethodFigure[] {
   return DDIOS.flatMap((ddio) =>
     METHODS.flatMap((method) =>
-      SIZES.map((size): MethodFigure => {
+      sizes.map((size): MethodFigure => {
         // A SEND can be persistent only in persistent receive buffers.
-        const hosts = `receive: ${method === "send-read" ? "scm" : "dram"}`;
-        return { method, ...runPut({ ddio, size, seed, put: `method: ${method}`, hosts }) };
+        const receive = `receive: ${method === "send-read" ? "scm" : "dram"}`;
+        const rack = {
+          hosts: hosts === undefined ? receive : `${receive}, ${hosts}`,
+          ...(fabric !== undefined && { fabric }),
+        };
+        return { method, ...runPut({ ddio, size, seed, put: `method: ${method}`, ...rack }) };
       })
     )
   );

@@ -26,21 +26,24 @@ export interface PutAsked {
   readonly size: number;
   readonly seed: number;
   /**
-   * Its options besides size and depth; `hosts`: both hosts' besides DDIO, in a scenario's syntax.
+   * Its options besides size and depth; `hosts`: both hosts' besides DDIO; `fabric`: the network's
+   * and the buses'. All in a scenario's syntax.
    */
   readonly put: string;
   readonly hosts?: string;
+  readonly fabric?: string;
 }
 
 const MESSAGES = 16;
 
 /** @throws Error where the put fails. */
 export function runPut(asked: PutAsked): PerMessage {
-  const { ddio, size, seed, put, hosts = "receive: dram" } = asked;
+  const { ddio, size, seed, put, hosts = "receive: dram", fabric = "" } = asked;
   const text = [
     "name: methods",
     `seed: ${seed}`,
     "profile: clx-optane-cx5",
+    `fabric: { ${fabric} }`,
     `defaults: { ddio: ${ddio}, dram: 64MiB, scm: { size: 16MiB }, ${hosts} }`,
     "hosts: { a: {}, b: {} }",
     "programs:",
@@ -100,32 +103,44 @@ export interface PutTable {
     | "shared-accesses"
     | "shared-crossover"
     | "shared-queue"
-    | "shared-lock";
+    | "shared-lock"
+    | "published"
+    | "constants";
   readonly header: readonly string[];
   readonly rows: readonly (readonly string[])[];
+  /** Said below the table. */
+  readonly below?: string;
 }
 
-export function putText({ header, rows }: PutTable): string {
+export function putText({ header, rows, below }: PutTable): string {
   const columns = header.map((title, i) => ({
     title,
     value: (row: readonly string[]) => row[i],
   }));
-  return tableText(columns, rows);
+  const table = tableText(columns, rows);
+  return below === undefined ? table : `${table}\n\n${below}`;
 }
 
-/** @throws Error where `RESULTS.md` has no place for the table. */
-export function withTable(results: string, { name, header, rows }: PutTable): string {
+/** @throws Error where the document has no place for the table. */
+export function withTable(document: string, { name, header, rows, below }: PutTable): string {
   const begin = `<!-- ${name}: made by deno task bench -->`, end = `<!-- ${name} end -->`;
-  const from = results.indexOf(begin), to = results.indexOf(end);
+  const from = document.indexOf(begin), to = document.indexOf(end);
   if (from < 0 || to < from) {
-    throw new Error(`Cannot place the table ${name} as RESULTS.md has no ${begin} … ${end}`);
+    throw new Error(`Cannot place the table ${name} as its document has no ${begin} … ${end}`);
   }
   const lines = [header, header.map(() => "---"), ...rows].map((row) => `| ${row.join(" | ")} |`);
-  return `${results.slice(0, from)}${begin}\n\n${lines.join("\n")}\n\n${results.slice(to)}`;
+  const text = below === undefined ? lines : [...lines, "", below];
+  return `${document.slice(0, from)}${begin}\n\n${text.join("\n")}\n\n${document.slice(to)}`;
 }
 
 export const RESULTS = new URL("./RESULTS.md", import.meta.url);
+export const FIDELITY = new URL("../../nodes/host/memory/FIDELITY.md", import.meta.url);
 
+/** Each into the document that has its place. */
 export async function writeTables(tables: readonly PutTable[]): Promise<void> {
-  await Deno.writeTextFile(RESULTS, tables.reduce(withTable, await Deno.readTextFile(RESULTS)));
+  for (const document of [RESULTS, FIDELITY]) {
+    const its = tables.filter(({ name }) => (name === "constants") === (document === FIDELITY));
+    if (its.length === 0) continue;
+    await Deno.writeTextFile(document, its.reduce(withTable, await Deno.readTextFile(document)));
+  }
 }

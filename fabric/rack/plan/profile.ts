@@ -109,6 +109,7 @@ const CLX_OPTANE_CX5: Profile = {
     // [choice] From a store's execution to its retirement: some tens of cycles. A store stays
     // longer only if earlier ones wait for their lines.
     storeBufferPs: 10_000,
+    // [derived] With the store, above; the split is a [choice].
     flushIssuePs: 5_000,
     fencePs: 52_000,
     // [table] SoCC'20: one core writes 4.3 GB/s to PM; FAST'20, fig. 4, raw data: 4.1.
@@ -157,7 +158,7 @@ const CLX_OPTANE_CX5: Profile = {
     // [derived] 64 B at 2 666 MT/s of 8 B (FAST'20, table of the machine).
     scmLinePs: 3_000,
     // [derived] NSDI'20: registering a page takes 5 µs. The split, driver 4 + firmware 1, is a
-    // choice.
+    // [choice].
     commandPs: 4_000_000,
     // [choice] Shen's 3.5 µs of a minor fault also include an interrupt and a driver.
     minorFaultPs: 1_000_000,
@@ -255,7 +256,9 @@ const CLX_OPTANE_CX5: Profile = {
     // [choice] A twelfth of the 12 MiB that all ports share (`rocev2.md` §3.9).
     queueBytes: 1 << 20,
   },
+  // [choice] The largest that there is.
   mtu: 4096,
+  // [choice] A few, for programs beside services.
   cores: 4,
   // rdma-core, `providers/mlx5`: `prefer_bf` is on unless MLX5_POST_SEND_PREFER_BF says otherwise.
   blueFlame: "on",

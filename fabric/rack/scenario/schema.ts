@@ -70,7 +70,7 @@ import { queuesSchema } from "./queues_schema.ts";
 const KIB = 2 ** 10, MIB = 2 ** 20, GIB = 2 ** 30, PAGE = 4096;
 
 /** `receivePs` is `receive` in a scenario, `iioBitsPerSecond` `iioRate`: values have units. */
-function timingName(field: string): string {
+export function timingName(field: string): string {
   return field.replace(/Ps$/, "").replace(/BitsPerSecond$/, "Rate");
 }
 
