@@ -13,7 +13,13 @@ import {
 } from "./figure.ts";
 import { cliffsTable, measureCliffs } from "./cliffs.ts";
 import { measureChecks } from "./checks.ts";
-import { constants, constantsTable, measureConstants, sampleOf } from "./constants.ts";
+import {
+  type ConstantFigure,
+  constants,
+  constantsTable,
+  measureConstants,
+  sampleOf,
+} from "./constants.ts";
 import { measureJobs, measureMainJob } from "./commands.ts";
 import { measureExplorer } from "./explore.ts";
 import { measureHints } from "./hints.ts";
@@ -60,7 +66,10 @@ async function bench(flags: Flags): Promise<void> {
   const seed = whole("--seed", flags.seed, { least: 0, most: Number.MAX_SAFE_INTEGER });
   const quick = flags.quick === true;
   if (quick && flags.write) {
-    throw refusal("--write", { found: "with --quick", expected: "whole tables, so one of both" });
+    throw refusal("--write", {
+      found: "with --quick",
+      expected: "whole tables, which --quick does not make",
+    });
   }
   const wanted = groupsOf(flags.only ?? Object.keys(GROUPS).join(""));
   const machine = machineNow();
@@ -96,9 +105,7 @@ async function bench(flags: Flags): Promise<void> {
   const queues = wanted.has("q") ? measureQueues({ seed, quick }) : [];
   const shared = wanted.has("s") ? sharedTables(seed) : [];
   const published = wanted.has("u") ? measurePublished(seed) : [];
-  const swept = wanted.has("u")
-    ? measureConstants(seed, quick ? sampleOf(constants()) : constants())
-    : [];
+  const swept = wanted.has("u") ? sweepConstants({ seed, quick }) : [];
   const tables = [
     ...(wanted.has("m") ? [methodsTable(methods), verifiedTable(verified)] : []),
     ...(wanted.has("l") ? [logTable(log), logFailureTable(logFailure)] : []),
@@ -120,6 +127,12 @@ async function bench(flags: Flags): Promise<void> {
   }
   if (figures.length > 0) print(figureTable(figures));
   for (const each of tables) print(putText(each));
+}
+
+function sweepConstants({ seed, quick }: Measured): ConstantFigure[] {
+  const all = constants(), of = quick ? sampleOf(all) : all;
+  if (quick) say(`--quick: a sample of the profile's ${all.length} constants`);
+  return measureConstants(seed, of);
 }
 
 async function measureProcesses(
