@@ -73,7 +73,7 @@ function closedOf(of: SharedOf): RunRecord {
 }
 
 const SMALLEST = ", remoteCache: 1, localCache: 1, slots: 1, entries: 1, writeBacks: 1";
-const LOSSY = ["a", "b", "c"].map((host) => `{ link: ${host}, loss: 2% }`);
+const LOSSY = ["a", "b", "c"].map((host) => `{ link: ${host}, loss: 1% }`);
 
 describe("home's deregistration of a region that far hosts go on accessing", () => {
   const RACKS: Readonly<Record<string, SharedOf>> = {
