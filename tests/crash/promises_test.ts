@@ -27,7 +27,7 @@ describe("the promise of a method", () => {
     const isAlways = METHOD_ROWS[method].promise === "always";
     for (const { host, flush } of RESPONDERS.slice(0, isAlways ? 2 : undefined)) {
       const promises = promisesPersistence(method, { flush, receive });
-      it(`${method}, ${host}: ${promises ? "holds" : "is none"}`, async () => {
+      it(`P-40, P-41: ${method}, ${host}: ${promises ? "holds" : "is none"}`, async () => {
         // A core that polls would have stored a SEND's data before the READ behind it is answered.
         const completion = method === "send-read" ? "interrupt" : "poll";
         // The read-back of higher levels pushes the data, which nothing promises.
