@@ -2,6 +2,7 @@
 import { type MethodName, METHODS } from "../../fabric/rack/plan/vocabulary.ts";
 import { formatSize } from "../../fabric/rack/plan/units.ts";
 import { PS_PER_NS, PS_PER_S, PS_PER_US, type Time } from "../../fabric/base/time.ts";
+import { promisesPersistence } from "../../nodes/host/programs/persist/put_methods.ts";
 import { BASELINES } from "./methods.ts";
 import { DDIOS, type PutTable } from "./put_table.ts";
 import { planOf, simulatorOf } from "./bench_rack.ts";
@@ -59,9 +60,13 @@ interface Ran {
   readonly statistics: Readonly<Record<string, Readonly<Record<string, number>>>>;
 }
 
+/** A SEND can be persistent only in persistent receive buffers. */
+function receiveOf(method: MethodName): "scm" | "dram" {
+  return method === "send-read" ? "scm" : "dram";
+}
+
 function runLog({ ddio, method, record, records, depth, seed, faults = "[]" }: LogRun): Ran {
-  // A SEND can be persistent only in persistent receive buffers.
-  const receive = method === "send-read" ? "scm" : "dram";
+  const receive = receiveOf(method);
   const text = [
     "name: log",
     `seed: ${seed}`,
@@ -130,16 +135,20 @@ function measureOne(each: Case): LogFigure {
 
 /** The method guarantees the log's persistence (P-12, P-10). */
 function promises(method: MethodName, ddio: typeof DDIOS[number]): boolean {
-  if (method === "write-only") return false;
-  return ddio === "off" || (method !== "write-read" && method !== "send-read");
+  const flush = ddio === "on" ? "cpu" : "read";
+  return promisesPersistence(method, { flush, receive: receiveOf(method) });
 }
 
-export function measureLog(seed: number): LogFigure[] {
+/** What {@link measureLog} measures: where a method promises. */
+export function logCases(): Pick<LogFigure, "ddio" | "method">[] {
   return DDIOS.flatMap((ddio) =>
-    METHODS.filter((method) => promises(method, ddio)).flatMap((method) =>
-      RECORDS.map((record) => measureOne({ ddio, method, record, seed }))
-    )
+    METHODS.filter((method) => promises(method, ddio)).map((method) => ({ ddio, method }))
   );
+}
+
+/** @param cases those of {@link logCases}, or some, with the baselines. */
+export function measureLog(seed: number, cases = logCases()): LogFigure[] {
+  return cases.flatMap((each) => RECORDS.map((record) => measureOne({ ...each, record, seed })));
 }
 
 const KILL_AT = 550 * PS_PER_US, START_AT = 650 * PS_PER_US;

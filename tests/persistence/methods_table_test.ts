@@ -12,11 +12,12 @@ import {
   settingOf,
   SOURCE,
 } from "../../scripts/bench/constants.ts";
-import { measureMethods, methodsTable } from "../../scripts/bench/methods.ts";
+import { BASELINES, measureMethods, methodsTable } from "../../scripts/bench/methods.ts";
 import { measurePublished, publishedTable } from "../../scripts/bench/published.ts";
 import { FIDELITY, RESULTS, withTable } from "../../scripts/bench/put_table.ts";
 import { Refusal } from "../../fabric/rack/plan/problem.ts";
 import {
+  logCases,
   logFailureTable,
   logTable,
   measureLog,
@@ -41,8 +42,21 @@ describe("The tables of RESULTS.md", () => {
   });
 
   it("P-40: those of the replicated log are what a run gives (deno task bench --only l --write)", () => {
-    const made = withTable(results, logTable(measureLog(7)));
-    assert.equal(results, withTable(made, logFailureTable(measureLogFailure(7))));
+    assert.equal(results, withTable(results, logFailureTable(measureLogFailure(7))));
+    const rowsOf = (text: string) => {
+      const [, table = ""] = /<!-- log: [^>]*-->([^]*)<!-- log end -->/.exec(text) ?? [];
+      return table.trim().split("\n");
+    };
+    const written = rowsOf(results), cases = logCases();
+    assert.deepEqual(
+      new Set(written.slice(2).map((row) => row.split(" | ", 2).join(" "))),
+      new Set(cases.map(({ ddio, method }) => `| ${ddio} ${method}`)),
+    );
+    // A third of them, and what they are relative to.
+    const some = cases.filter(({ ddio, method }, i) => i % 3 === 1 || method === BASELINES[ddio]);
+    for (const row of rowsOf(withTable(results, logTable(measureLog(7, some))))) {
+      assert.ok(written.includes(row), row);
+    }
   });
 
   it("that of published figures is what a run gives (deno task bench --only u --write)", () => {
