@@ -1,8 +1,11 @@
 import assert from "node:assert/strict";
 import { beforeEach, describe, it } from "@std/testing/bdd";
-import { rngFor } from "../../../fabric/base/rng.ts";
+import fc from "fast-check";
+import { seeded } from "../../../fabric/base/property_testing.ts";
+import { type Rng, rngFor } from "../../../fabric/base/rng.ts";
 import { LINE_BYTES } from "../../../fabric/base/cache_line.ts";
 import { pattern } from "../testing/host_testing.ts";
+import { LLC_EVICTIONS, type LlcEviction } from "../../../fabric/rack/plan/plan.ts";
 import { Llc, overlayDirty, writeIntoCache } from "./llc.ts";
 
 const CORE = { by: "core", fill: true } as const;
@@ -206,4 +209,215 @@ describe("Llc, pseudo-LRU over a hashed index", () => {
     overlayDirty(small, { line: 3, inLine: 10 }, seen);
     assert.deepEqual(seen, bytes);
   });
+});
+
+type By = "core" | "dma";
+type Way = {
+  line: number;
+  bytes: Uint8Array;
+  dirtyBy: By | undefined;
+  isUsed: boolean;
+  at: number;
+};
+
+/** What {@link Llc} does, as a list of ways for each set; which set a line has, it is told. */
+class Model {
+  readonly memory = new Uint8Array(LINES * LINE_BYTES);
+  readonly written: number[] = [];
+  hits = 0;
+  misses = 0;
+  readonly #sets: (Way | undefined)[][];
+  readonly #evict: LlcEviction;
+  readonly #random: Rng;
+  #clock = 0;
+
+  constructor(sets: number, evict: LlcEviction, random: Rng) {
+    this.#sets = Array.from({ length: sets }, () => new Array(WAYS).fill(undefined));
+    this.#evict = evict;
+    this.#random = random;
+  }
+
+  get ways(): (Way | undefined)[] {
+    return this.#sets.flat();
+  }
+
+  find(line: number): Way | undefined {
+    return this.ways.find((way) => way?.line === line);
+  }
+
+  /** @returns the way's place in its set. */
+  access(line: number, set: number, { by, fill }: { by: By; fill: boolean }): number {
+    const ways = this.#sets[set]!;
+    let place = ways.findIndex((way) => way?.line === line);
+    if (place >= 0) this.hits++;
+    else {
+      this.misses++;
+      place = this.#room(ways, by === "core" ? WAYS : DDIO_WAYS);
+      const before = ways[place];
+      if (before?.dirtyBy !== undefined) {
+        this.written.push(before.line);
+        this.memory.set(before.bytes, before.line * LINE_BYTES);
+      }
+      const bytes = before?.bytes.slice() ?? new Uint8Array(LINE_BYTES);
+      if (fill) bytes.set(this.memory.subarray(line * LINE_BYTES, (line + 1) * LINE_BYTES));
+      ways[place] = { line, bytes, dirtyBy: undefined, isUsed: false, at: 0 };
+    }
+    const way = ways[place]!;
+    way.at = ++this.#clock;
+    // Once all were used, the last one is the only one that was used since.
+    if (ways.every((each) => each === way || each?.isUsed)) {
+      for (const each of ways) each!.isUsed = each!.isUsed && way.isUsed;
+    }
+    way.isUsed = true;
+    return place;
+  }
+
+  #room(ways: (Way | undefined)[], allowed: number): number {
+    const own = ways.slice(0, allowed), free = own.indexOf(undefined);
+    if (free >= 0) return free;
+    if (this.#evict === "random") return this.#random.below(allowed);
+    if (this.#evict === "lru") {
+      const oldest = Math.min(...own.map((way) => way!.at));
+      return own.findIndex((way) => way!.at === oldest);
+    }
+    if (own.every((way) => way!.isUsed)) { for (const way of own) way!.isUsed = false; }
+    return own.findIndex((way) => !way!.isUsed);
+  }
+
+  remove(line: number): void {
+    for (const ways of this.#sets) {
+      const place = ways.findIndex((way) => way?.line === line);
+      if (place >= 0) ways[place] = undefined;
+    }
+  }
+
+  /** Memory with what is dirty over it. */
+  seen(): Uint8Array {
+    const bytes = this.memory.slice();
+    for (const way of this.ways) {
+      if (way?.dirtyBy !== undefined) bytes.set(way.bytes, way.line * LINE_BYTES);
+    }
+    return bytes;
+  }
+
+  /** No line of the groups of 64 that [from, to] touches is cached. */
+  isAbsent(from: number, to: number): boolean {
+    const group = (line: number) => Math.floor(line / 64);
+    return !this.ways.some((way) =>
+      way !== undefined && group(way.line) >= group(from) && group(way.line) <= group(to)
+    );
+  }
+}
+
+const LINES = 200, WAYS = 4, DDIO_WAYS = 2;
+
+describe("Llc, whatever comes", () => {
+  const line = fc.oneof(fc.nat(7), fc.nat(LINES - 5)), by = fc.constantFrom<By>("core", "dma");
+  const step = fc.record({
+    ...{ kind: fc.constantFrom("write", "write", "read", "clean", "remove"), line, by },
+    inLine: fc.oneof(fc.constant(0), fc.nat(63)),
+    length: fc.oneof(fc.constant(LINE_BYTES), fc.nat(200)),
+  });
+
+  for (const evict of LLC_EVICTIONS) {
+    for (const sets of [1, 2, 3]) {
+      it(`P-02, P-04: ${evict} in ${sets} sets is a list of ways that loses no byte`, () => {
+        fc.assert(
+          fc.property(fc.array(step, { minLength: 20, maxLength: 80 }), (steps) => {
+            const model = new Model(sets, evict, rngFor(3, "llc")), written: number[] = [];
+            const memory = new Uint8Array(LINES * LINE_BYTES);
+            const at = (line: number) => line * LINE_BYTES;
+            const llc = new Llc(
+              {
+                ...{ bytes: sets * WAYS * LINE_BYTES + 10, ways: WAYS, ddioWays: DDIO_WAYS, evict },
+                ...(evict === "random" && { random: rngFor(3, "llc") }),
+              },
+              {
+                lines: LINES,
+                memory: {
+                  fetch: (line, target) => target.set(memory.subarray(at(line), at(line + 1))),
+                  evict: (line, bytes) => {
+                    written.push(line);
+                    memory.set(bytes, at(line));
+                  },
+                },
+              },
+            );
+            assert.equal(llc.sets, sets);
+            // The index is a hash of the line, which an empty cache shows.
+            const setOf = Array.from({ length: LINES }, (_, line) => {
+              const slot = llc.access(line, CORE);
+              llc.remove(slot);
+              return evict === "plru" ? Math.floor(slot / WAYS) : line % sets;
+            });
+            llc.misses = 0;
+            let salt = 0;
+            for (const each of steps) {
+              if (each.kind === "clean" || each.kind === "remove") {
+                const slot = llc.find(each.line), way = model.find(each.line);
+                if (slot < 0) continue;
+                if (each.kind === "clean") {
+                  llc.markClean(slot);
+                  way!.dirtyBy = undefined;
+                } else {
+                  llc.remove(slot);
+                  model.remove(each.line);
+                }
+              } else if (each.kind === "read") {
+                const { line, by } = each, mode = { by, fill: true };
+                const place = model.access(line, setOf[line]!, mode);
+                assert.equal(llc.access(line, mode), setOf[line]! * WAYS + place, "its slot");
+              } else {
+                const { line: first, by, inLine, length } = each;
+                const bytes = pattern(length, ++salt);
+                writeIntoCache(llc, { line: first, inLine }, { bytes, by });
+                for (let done = 0; done < length;) {
+                  const line = first + Math.floor((inLine + done) / LINE_BYTES);
+                  const from = (inLine + done) % LINE_BYTES;
+                  const part = bytes.subarray(done, done + LINE_BYTES - from);
+                  const fill = part.length < LINE_BYTES;
+                  model.access(line, setOf[line]!, { by, fill });
+                  const way = model.find(line)!;
+                  way.bytes.set(part, from);
+                  way.dirtyBy = by;
+                  done += part.length;
+                }
+              }
+              assert.deepEqual(written, model.written, "written back, in this order");
+              assert.deepEqual(
+                [llc.hits, llc.misses, llc.evictions],
+                [model.hits, model.misses, written.length],
+              );
+              for (const [slot, way] of model.ways.entries()) {
+                if (way === undefined) {
+                  assert.ok(!llc.isDirty(slot));
+                  continue;
+                }
+                assert.equal(llc.find(way.line), slot);
+                assert.deepEqual(llc.bytes(slot), way.bytes);
+                assert.equal(llc.isDirty(slot), way.dirtyBy !== undefined);
+                assert.equal(llc.isOfDevice(slot), way.dirtyBy === "dma");
+              }
+              const dirty = model.ways.flatMap((way) => way?.dirtyBy ? [way.line] : []);
+              assert.deepEqual(llc.dirtyLines(), dirty);
+              assert.equal(llc.find(LINES - 1), model.find(LINES - 1) ? llc.find(LINES - 1) : -1);
+              const { line } = each,
+                from = at(line) + salt % 64,
+                to = Math.min(from + 150, at(LINES));
+              const part = memory.slice(from, to);
+              overlayDirty(llc, { line, inLine: salt % 64 }, part);
+              assert.deepEqual(part, model.seen().slice(from, to));
+              for (const end of [line, Math.min(line + 64, LINES - 1)]) {
+                assert.equal(llc.isAbsent(line, end), model.isAbsent(line, end));
+              }
+            }
+            const all = memory.slice();
+            overlayDirty(llc, { line: 0, inLine: 0 }, all);
+            assert.deepEqual(all, model.seen());
+          }),
+          seeded({ numRuns: 30 }),
+        );
+      });
+    }
+  }
 });

@@ -55,6 +55,7 @@ const WORLDS: readonly World[] = [
   { transport: "own" },
   { transport: "own", follow: "after-ack", batch: "adaptive", pathMtu: 256 },
   { transport: "own", follow: "agreed", intervalPs: 2 * US },
+  { transport: "own", follow: "agreed" },
   { transport: "own", batch: "adaptive", depth: 32, queuePairs: "asked", operands: false },
   { transport: "own", encoding: "flagged", follow: "after-ack", batch: 2 },
   { transport: "own", encoding: "header", batch: 4, follow: "delay", delayPs: US },
