@@ -312,7 +312,8 @@ async function leave(
   return { command: [command, ...words, ...claims, ...robust, ...more].join(" "), faults: path };
 }
 
-function optionsAgain({ cut, cuts, choices, tear }: ExploreOptions): string[] {
+/** The options of an exploration as words of its command. */
+export function optionsAgain({ cut, cuts, choices, tear }: ExploreOptions): string[] {
   const assumed: Readonly<Record<string, unknown>> = EXPLORE_DEFAULTS;
   const given = { cut: typeof cut === "object" ? cut.host : cut, cuts, choices, tear };
   const other = Object.entries(given).filter(([name, value]) => value !== assumed[name]);

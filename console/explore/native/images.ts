@@ -92,7 +92,7 @@ export function openNative(rack: ExploredRack, options: ExploreOptions): NativeE
 }
 
 /** A core's stores of one instant are what a program has stored between two calls. */
-function stepsIn({ histories }: RackRun): number {
+export function stepsIn({ histories }: Pick<RackRun, "histories">): number {
   let count = 0;
   for (const { entries } of histories.values()) {
     let at = -1, line = -1, isCounted = false;

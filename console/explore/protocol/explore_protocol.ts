@@ -113,7 +113,7 @@ function untouched({ computers, lines, what }: ProtocolRack): StatesAnswer {
   return { found, rows: [], unmet: [] };
 }
 
-function summed(protocol: string, answers: readonly StatesAnswer[]): ProtocolExplored {
+export function summed(protocol: string, answers: readonly StatesAnswer[]): ProtocolExplored {
   const rows = answers.find((each) => each.rows.length > 0)?.rows ?? [];
   const begun = answers.filter(({ found }) => found.states > 0);
   const unmet = rows.filter((row) => begun.every((each) => each.unmet.includes(row)));

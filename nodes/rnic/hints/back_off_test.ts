@@ -323,7 +323,10 @@ describe("hints that bring nothing (H-02, H-22)", () => {
   it("H-24, H-22: a responder that has forgotten what it has named says so, once, when something is missed", () => {
     const { hints, of, peer } = responder();
     const note = (scope: number) =>
-      noteHint(hints, peer, { scope, region: scope, isNeeded: false }).isRare = true;
+      Object.assign(noteHint(hints, peer, { scope, region: scope, isNeeded: false }), {
+        isRare: true,
+        isNamed: true,
+      });
     note(0);
     noteMiss(hints, of, [{ key: 7 } as TranslationTable]);
     equal(hints.missed.length, 0, "of which nothing was named");
@@ -331,6 +334,8 @@ describe("hints that bring nothing (H-02, H-22)", () => {
     noteMiss(hints, of, [{ key: 0 } as TranslationTable]);
     same(hints.missed.splice(0), [{ qp: of, scopes: [] }], "it may have been this one");
     equal(missedFor(hints, of, []).reason, "none");
+    equal(missedFor(hints, of, []).reason, "none", "as its sender has forgotten all, too");
+    equal(peer.scopes.values().some(({ isNamed }) => isNamed), false, "each can be named anew");
     noteMiss(hints, of, [{ key: 0 } as TranslationTable]);
     equal(hints.missed.length, 0);
     note(5);
