@@ -40,9 +40,9 @@ it("P-05: slackOf is the time from which on memory has the bytes that are promis
       let at = 5;
       const entries = all.map(({ kind, after, offset, bytes, isRight }): Entry => {
         at += after;
-        if (isRight) bytes = bytes.map((byte, i) => WRITTEN[offset - AT + i] ?? byte);
+        const given = bytes.map((byte, i) => isRight ? WRITTEN[offset - AT + i] ?? byte : byte);
         if (kind === "clean") return { kind: "clean", at, line: 0 };
-        return { kind: "durable", at, offset, bytes: Uint8Array.from(bytes), unit: 8 };
+        return { kind: "durable", at, offset, bytes: Uint8Array.from(given), unit: 8 };
       });
       const within = entries.filter((each): each is DurableEntry =>
         each.kind === "durable" && each.at >= 10 && each.at < 100

@@ -98,13 +98,22 @@ describe("ScmModule, written", () => {
   });
 });
 
-/** What {@link ScmModule} does with writes, as lists. */
+/** What {@link ScmModule} does, as lists. */
 class Naive {
   filling: { block: number; lines: Set<number> }[] = [];
   /** Every block ever queued for the medium. */
   started: { block: number; doneAt: number }[] = [];
+  /** Those whose room is not used again. */
+  writing: { block: number; doneAt: number }[] = [];
   evicted = 0;
   now = 0;
+  /** Blocks that were read, or read ahead, oldest first. */
+  buffered: { block: number; at: number }[] = [];
+  /** When the medium has done what it was given to write, and to read; and what is to be read ahead. */
+  writesUntil = 0;
+  readsUntil = 0;
+  aheadUntil = 0;
+  run: number[] = [];
   readonly #capacity: number;
 
   constructor(capacity: number) {
@@ -113,6 +122,47 @@ class Naive {
 
   get partial(): number {
     return this.evicted + this.filling.length;
+  }
+
+  readableAt(offset: number, at: number): number {
+    const block = Math.floor(offset / 256), readable = this.#readable(block, at);
+    if (block === this.run.at(-1)) return readable;
+    this.run = block - 1 === this.run.at(-1) ? [...this.run, block] : [block];
+    if (this.run.length < 2) return readable;
+    this.aheadUntil = Math.max(this.aheadUntil, this.readsUntil, at);
+    for (let next = block + 1; next <= block + Math.min(2 * this.run.length, 16); next++) {
+      const isKnown = [...this.filling, ...this.writing, ...this.buffered].some((each) =>
+        each.block === next
+      );
+      if (isKnown) continue;
+      this.#keep(next, this.aheadUntil + MEDIUM_PS);
+      this.aheadUntil += READ_PS;
+    }
+    return readable;
+  }
+
+  #readable(block: number, at: number): number {
+    const writing = this.started.findLast((each) => each.block === block);
+    if (this.filling.some((each) => each.block === block)) return at;
+    if (writing !== undefined && writing.doneAt > at) {
+      return writing.doneAt - WRITE_PS > at ? at : writing.doneAt;
+    }
+    // Behind the rest of the write under way, and what was asked for before.
+    const rest = Math.max(0, this.writesUntil - at) % WRITE_PS;
+    const from = Math.max(at + rest, this.readsUntil), readable = from + MEDIUM_PS;
+    const known = this.buffered.find((each) => each.block === block);
+    if (known !== undefined && known.at <= readable) return Math.max(at, known.at);
+    this.readsUntil = from + READ_PS;
+    this.writesUntil = Math.max(this.writesUntil, at) + READ_PS;
+    this.aheadUntil = Math.max(this.aheadUntil + READ_PS, this.readsUntil);
+    this.#keep(block, readable);
+    return readable;
+  }
+
+  #keep(block: number, at: number): void {
+    const known = this.buffered.find((each) => each.block === block);
+    if (known !== undefined) known.at = at;
+    else this.buffered = [...this.buffered, { block, at }].slice(-BUFFER_BLOCKS);
   }
 
   take(offset: number, from: number): number {
@@ -124,6 +174,7 @@ class Naive {
       if (found === undefined) {
         at = this.#roomAt(Math.max(at, before?.doneAt ?? 0));
         found = { block, lines: new Set() };
+        this.buffered = this.buffered.filter((each) => each.block !== block);
       }
       found.lines.add(offset);
       this.filling = this.filling.filter((each) => each !== found);
@@ -134,23 +185,73 @@ class Naive {
   }
 
   #roomAt(at: number): number {
-    const busy = this.started.filter(({ doneAt }) => doneAt > at);
+    const busy = this.writing = this.#busy(at);
     if (this.filling.length + busy.length < this.#capacity) return at;
     if (busy.length === 0) {
       this.evicted++;
-      return this.#start(this.filling.shift()!.block, at);
+      const doneAt = this.#start(this.filling.shift()!.block, at);
+      this.writing = [];
+      return doneAt;
     }
+    this.writing = busy.slice(1);
     return busy[0]!.doneAt;
   }
 
+  /** Only the last time that a block was queued counts. */
+  #busy(at: number) {
+    return this.started.filter(({ block, doneAt }, i) =>
+      doneAt > at && !this.started.slice(i + 1).some((later) => later.block === block)
+    );
+  }
+
   #start(block: number, at: number): number {
-    const doneAt = Math.max(at, this.started.at(-1)?.doneAt ?? 0) + WRITE_PS;
+    const doneAt = Math.max(at, this.writesUntil) + WRITE_PS;
+    this.writesUntil = doneAt;
     this.started.push({ block, doneAt });
+    this.writing = [...this.writing.filter((each) => each.block !== block), { block, doneAt }];
     return doneAt;
   }
 }
 
 describe("ScmModule, read", () => {
+  it("reads and writes in any order take the time that lists of blocks say", () => {
+    const step = fc.record({
+      isRead: fc.boolean(),
+      /** The next block, or any. */
+      block: fc.oneof(fc.constant(-1), fc.constant(-1), fc.nat(30), fc.nat(1000)),
+      line: fc.nat(3),
+      after: fc.constantFrom(0, 0, 10, WRITE_PS, 700),
+    });
+    let ahead = 0;
+    fc.assert(
+      fc.property(
+        fc.array(step, { minLength: 20, maxLength: 200, size: "max" }),
+        fc.integer({ min: 1, max: 6 }),
+        (steps, capacity) => {
+          const module = new ScmModule(PLAN, capacity), naive = new Naive(capacity);
+          let at = 0, last = 0;
+          for (const { isRead, block, line, after } of steps) {
+            at += after;
+            last = block < 0 ? last + 1 : block;
+            const offset = last * 256 + line * 64;
+            if (isRead) {
+              assert.equal(module.readableAt(offset, at), naive.readableAt(offset, at));
+            } else {
+              const from = at;
+              at = naive.take(offset, from);
+              assert.equal(module.take(offset, from), at);
+            }
+          }
+          ahead = Math.max(ahead, naive.buffered.length);
+          assert.equal(module.blocksOut, naive.started.length + naive.filling.length);
+          assert.equal(module.readModifyWrites, naive.partial);
+        },
+      ),
+      seeded(),
+    );
+    assert.equal(ahead, BUFFER_BLOCKS, "the oldest were forgotten");
+  });
+
   it("a block on the medium, one that is buffered and one that is being written: three times", () => {
     const module = new ScmModule(PLAN);
     assert.equal(module.readableAt(4096, 1000), 1000 + MEDIUM_PS, "on the medium");
