@@ -1,7 +1,7 @@
 import { deepEqual as same, equal } from "node:assert/strict";
 import { it } from "@std/testing/bdd";
-import { exitOf, ofAllInstants } from "./explore_scenario.ts";
-import { EXPLORE_DEFAULTS, type Verdict } from "./types.ts";
+import { exitOf, ofAllInstants, optionsAgain } from "./explore_scenario.ts";
+import { EXPLORE_DEFAULTS, type ExploreOptions, type Verdict } from "./types.ts";
 
 it("exitOf is 0 only where all variants were explored and each is safe, 1 where one is unsafe or has failed", () => {
   const of = (isWhole: boolean, ...verdicts: readonly Verdict["verdict"][]) =>
@@ -29,4 +29,14 @@ it("ofAllInstants: what is safe at the instants from one, or until one, is parti
   same(of("safe", { until: 2_000_000 }), said("until 2 us"));
   same(of("safe", { from: 1_000_000, until: 2_000_000 }), said("from 1 us until 2 us"));
   same(of("unsafe", { until: 2_000_000 }), ["unsafe", "as it was"]);
+});
+
+it("optionsAgain: the command that finds it again has each option that is not as it is by default", () => {
+  const of = (options: Partial<ExploreOptions>) =>
+    optionsAgain({ ...EXPLORE_DEFAULTS, ...options }).join(" ");
+  equal(of({}), "");
+  equal(of({ cut: { host: "b" } }), "--cut b");
+  equal(of({ cut: "all" }), "--cut all");
+  equal(of({ cut: "each", choices: 7, tear: 64 }), "--cut each --choices 7 --tear 64");
+  equal(of({ cuts: 2 }), "--cuts 2");
 });

@@ -58,6 +58,24 @@ describe("RegionHandle", () => {
     assert.deepEqual(noted(), [[100, 130]]);
   });
 
+  it("C-06: takes ranges within the region, of whole numbers, and asks its host for nothing else", () => {
+    const { handle, requests } = handleOf(false);
+    const wrong = [
+      ...[[-1, 8], [8185, 8], [8192, 1], [0, 8193], [0, -1], [1.5, 8], [0, 1.5], [0.5, 0.5]],
+      ...[[NaN, 8], [0, NaN], [Infinity, 1], [0, Infinity], [2 ** 53, 0]],
+    ] as [number, number][];
+    for (const [offset, length] of wrong) {
+      for (const steps of [handle.load(offset, length), handle.flush(offset, length)]) {
+        const error = rangesOf(steps);
+        assert.ok(error instanceof RangeError, `${length} B at ${offset}`);
+        assert.match(error.message, /within its 8192 B/);
+      }
+    }
+    assert.deepEqual(requests, []);
+    assert.equal(rangesOf(handle.load(8184, 8)), undefined);
+    assert.equal(requests.length, 1);
+  });
+
   it("decision 12: home's flush is one of each line, each noted with its own bytes", () => {
     const { handle, requests, noted } = handleOf(true);
     rangesOf(handle.flush(100, 130));

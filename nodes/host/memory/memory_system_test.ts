@@ -56,6 +56,27 @@ describe("MemorySystem", () => {
     );
   });
 
+  it("C-05: a snoop writes a line back if it is dirty, once, and leaves it cached; one that is dropped is not there", () => {
+    const memory = small(), bytes = pattern(8);
+    const written = () => memory.durable.take().map(({ offset }) => offset);
+    load(memory, SCM_BASE + 64, 8);
+    memory.cleanLine(SCM_BASE + 64);
+    memory.cleanLine(SCM_BASE + 128);
+    assert.deepEqual(written(), [], "nothing is dirty");
+    memory.store(SCM_BASE + 64, bytes);
+    memory.cleanLine(SCM_BASE + 64);
+    assert.deepEqual(written(), [64]);
+    memory.cleanLine(SCM_BASE + 64);
+    assert.deepEqual(written(), []);
+    const { misses } = memory.llc;
+    assert.deepEqual(load(memory, SCM_BASE + 64, 8), bytes);
+    assert.equal(memory.llc.misses, misses);
+    memory.dropLine(SCM_BASE + 64);
+    memory.dropLine(SCM_BASE + 64);
+    assert.deepEqual(load(memory, SCM_BASE + 64, 8), bytes);
+    assert.equal(memory.llc.misses, misses + 1);
+  });
+
   it("P-04: what is stored past the cache is lost until the fence, and is seen at once", () => {
     for (const domain of ["adr", "eadr", "wsp"] as const) {
       const memory = small(domain), core = {};
