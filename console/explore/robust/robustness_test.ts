@@ -4,8 +4,9 @@ import { VIRTUAL_SCM_BASE } from "../../../nodes/host/memory/address_map.ts";
 import type { Steps } from "../../../nodes/host/cpu/program.ts";
 import type { OwnProgram } from "../../../nodes/host/own_programs.ts";
 import type { RecoveryContext } from "../../../nodes/host/recovery/protocol.ts";
+import type { TraceStep } from "../../../fabric/node.ts";
 import { Robustness } from "./robustness.ts";
-import { type StrictHistory, type StrictWrite, valueOf } from "./strict_history.ts";
+import { isOfWrites, type StrictHistory, type StrictWrite, valueOf } from "./strict_history.ts";
 
 /** Where the least byte of a word is. */
 const ENDIAN = valueOf(Uint8Array.of(1, 0, 0, 0, 0, 0, 0, 0)) === 1n ? 0 : 7;
@@ -84,4 +85,14 @@ it("Robustness: what has happened by one write stays so, whatever an earlier one
   same(found(1, 0, 0), "x");
   same(found(1, 1, 0), "x");
   same(robustness.unexplained, 0);
+});
+
+it("isOfWrites: posts, and what names a packet or a work request, alone", () => {
+  const of = (step: object) => isOfWrites(step as TraceStep);
+  same([{ step: "wqe" }, { step: "S203", psn: 0 }, { step: "S203", wqe: 0 }].map(of), [
+    true,
+    true,
+    true,
+  ]);
+  same([{ step: "power" }, { step: "S203", qpn: 5 }].map(of), [false, false]);
 });
