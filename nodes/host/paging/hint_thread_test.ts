@@ -192,6 +192,8 @@ describe("Ats", () => {
     ats.take(message("page-request", 7, 1), 0);
     ats.take(message("translate", 0, 4), 100 * NS);
     equal(ats.nextAt, 260 * NS);
+    ats.run(260 * NS - 1);
+    same([ats.held, ats.pageRequests], [2, 0], "not before its time");
     ats.run(260 * NS);
     same(faults, [7]);
     // The walk of the second message begins when that of the first one has ended.
