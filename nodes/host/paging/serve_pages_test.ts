@@ -259,10 +259,12 @@ describe("servePages", () => {
     machine.take(0);
     machine.fault({ first: 0, count: 1 });
     machine.commands.length = 0;
-    machine.onSleep = () => machine.run();
+    let waits = 0;
+    machine.onSleep = () => (waits++, machine.run());
     const { cpu, pager } = machine;
     const steps = pressMemory({ cpu, pager }, { everyPs: PS_PER_US, times: 2, pages: 2 });
     while (!steps.next().done) assert.fail("a wait of another kind");
+    assert.equal(waits, 1, "between the two times");
     machine.run();
     assert.deepEqual(spans(machine.commands), [1, 2, 3, 0].map((page) => `invalidate ${page}+1`));
   });
