@@ -63,6 +63,13 @@ describe("HostRegions", () => {
     assert.equal(grant!.data, "lost", "nothing old is lent");
   });
 
+  it("C-10, decision 12: a host that is back looks for losses right before its leases end, behind what its card brings", () => {
+    const region: SharedRegion = { ...REGION, directory: "memory" };
+    const rig = new HostRig({ shared: [region], domain: "wsp" }, { options: { life: 1 } });
+    rig.run((LOST_US + 10) * PS_PER_US);
+    assert.ok(rig.steps < 100, `${rig.steps} steps, none of which is for nothing`);
+  });
+
   it("C-10: a card that dies before that gets no answer, and its successor does after its leases", () => {
     const { rig, ask } = restarted();
     ask(30, "RdInvOwn", 1);

@@ -27,7 +27,7 @@ import type { HomeEnd } from "./state/coherence_state.ts";
 import type { Device } from "../state/device.ts";
 import type { Journal } from "../state/dma_state.ts";
 import { regionPlan } from "../testing/region_testing.ts";
-import { logLocalCache, noteLine } from "./kept_lines.ts";
+import { keepLocalCache, logLocalCache, noteLine } from "./kept_lines.ts";
 import { describe, it } from "@std/testing/bdd";
 
 const REGION = {
@@ -141,6 +141,37 @@ describe("whole-system persistence", () => {
     assert.equal(kept({ line: { phase: "P0", serving: serving("GetM") } }), "right");
     assert.equal(kept({ line: { phase: "P0", serving: serving("GetS") } }), "");
     assert.equal(kept({ line: { phase: "P0" } }), "");
+  });
+
+  it("decision 7: entries go to the host behind the lines, in the order of their places", () => {
+    const region = {
+      ...REGION,
+      ...regionPlan({ address: SCM_BASE }),
+      memory: "scm",
+    } as SharedRegion;
+    const flushOnFail = { busLatencyPs: 100, noticePs: 200 };
+    const journal = createJournal({ host: "a", flushOnFail } as RnicPlan)!;
+    const card = newHomeCard({
+      tables: { home: HOME_TABLE, far: FAR_TABLE },
+      size: { slots: 2, entries: 4, localCache: { lines: 4, writeBacks: 2 } },
+      contents: BYTE_CONTENTS,
+      regionOf: () => 0,
+    });
+    for (const line of [2, 3, 0, 1]) {
+      card.lines.set(SCM_BASE / 64 + line, { ...NEW_HOME_LINE, ...OWN });
+      card.local.lines.set(SCM_BASE / 64 + line, { state: "M", data: BYTES });
+    }
+    const coherence = { regions: [region], home: { card, regions: [region] } };
+    keepLocalCache({ now: 1_000, journal, coherence } as unknown as Device);
+    const addresses = Array.from(
+      { length: journal.writes.length },
+      (_, i) => journal.writes.at(journal.writes.first + i)!.message.address,
+    );
+    const order = [0, 1, 2, 3];
+    same(addresses, [
+      ...order.map((line) => SCM_BASE + 64 * line),
+      ...order.map((line) => directoryAt(region, line)),
+    ]);
   });
 
   it("decision 7: knows of entries only where the directory is in memory, and of content only in SCM", () => {
