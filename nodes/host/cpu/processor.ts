@@ -326,11 +326,9 @@ export class Processor {
     for (const task of [...this.#bySignal.get(name) ?? []].sort(inOrder)) this.#end(task, now, 0);
   }
 
-  /** @returns false where no program waits. */
-  loaded(id: number, data: Uint8Array<ArrayBuffer> | undefined, now: Time): boolean {
+  loaded(id: number, data: Uint8Array<ArrayBuffer> | undefined, now: Time): void {
     const task = this.#byLoad.get(id);
     if (task !== undefined) this.#endLoad(task, data, now);
-    return task !== undefined;
   }
 
   #endLoad(task: Task, data: Uint8Array<ArrayBuffer> | undefined, now: Time): void {

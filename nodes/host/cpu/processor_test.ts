@@ -387,6 +387,17 @@ describe("Processor", () => {
     assert.equal(processor.nextAt, 50);
   });
 
+  it("an answer that no program waits for, as it has ended, changes nothing", () => {
+    const { processor, log } = alone();
+    processor.run(0);
+    const before = [processor.nextAt, processor.running];
+    processor.loaded(1, new Uint8Array(8), 5);
+    processor.lineDone(1, 5);
+    processor.reply({ id: 2, reply: { status: "ok", op: "done" } }, 5);
+    assert.deepEqual([processor.nextAt, processor.running], before);
+    assert.deepEqual(log, []);
+  });
+
   it("a wait beyond the end of virtual time does not end", () => {
     const map = new AddressMap({ dramBytes: 1 << 20, scmBytes: 1 << 20 });
     for (const [at, expected] of [[TIME_END, TIME_END], [TIME_END + 1, NEVER]] as const) {

@@ -410,6 +410,19 @@ describe("a change of space 2", () => {
     assert.deepEqual(space2Of(rig.a, queue), { depth: 8, unitBytes: 64 });
   });
 
+  it("Q-09, §4.5: a shared receive queue's limit is below the units of the ring that it has now", () => {
+    const rig = new Rig(), { srqn } = createSrq(rig, rig.b, { depth: 32 });
+    const taken = () =>
+      [7, 8, 31, 32].filter((limit) =>
+        rig.command(rig.b, { op: "modify-srq", srqn, limit }).status === "ok"
+      );
+    assert.deepEqual(taken(), [7, 8, 31]);
+    rig.command(rig.b, { op: "modify-srq", srqn, limit: 0 });
+    const data = new Uint8Array([0, 0, 0, 8]);
+    resumed(rig.command(rig.b, { op: "write-space2", queue: srqn, offset: 0, data }));
+    assert.deepEqual(taken(), [7]);
+  });
+
   it("Q-09: a ring is not shrunk to as many units as are filled: full would look empty", () => {
     const p = pair({}, { depth: 8 });
     const { rig, a } = p;
