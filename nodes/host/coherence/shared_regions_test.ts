@@ -124,6 +124,8 @@ describe("a far host's store in a store buffer", () => {
         *a(cpu) {
           const s = yield* cpu.region("s");
           yield* s.store(0, new Uint8Array(8));
+          // A plain store waits behind it, but fails where it is made.
+          assert.throws(() => cpu.store(2 ** 50, new Uint8Array(8)));
           for (let call = 0; call < 2; call++) {
             try {
               yield* s.fence();
