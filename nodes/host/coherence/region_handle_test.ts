@@ -76,6 +76,21 @@ describe("RegionHandle", () => {
     assert.equal(requests.length, 1);
   });
 
+  it("C-06: an atomic is of all 64 bits of its operands, at its place in the line", () => {
+    const { handle, requests } = handleOf(false);
+    rangesOf(handle.compareSwap(72, -1n, 2n ** 63n));
+    rangesOf(handle.fetchAdd(8, -2n));
+    rangesOf(handle.compareSwap(0, 2n ** 64n + 5n, 2n ** 64n - 1n));
+    assert.deepEqual(requests.map(({ line, change }) => [line, change]), [
+      [1, { kind: "compare-swap", offset: 8, compare: 2n ** 64n - 1n, swap: 2n ** 63n }],
+      [0, { kind: "add", offset: 8, operand: 2n ** 64n - 2n }],
+      [0, { kind: "compare-swap", offset: 0, compare: 5n, swap: 2n ** 64n - 1n }],
+    ]);
+    for (const offset of [4, 8188, 8192, -8]) {
+      assert.ok(rangesOf(handle.fetchAdd(offset, 1n)) instanceof RangeError, `${offset}`);
+    }
+  });
+
   it("decision 12: home's flush is one of each line, each noted with its own bytes", () => {
     const { handle, requests, noted } = handleOf(true);
     rangesOf(handle.flush(100, 130));

@@ -130,6 +130,17 @@ describe("Cpu waits", () => {
     assert.deepEqual([pollPs, cpuPs], [woken - BOOT - 1000, 1000 + RIG_TIMING.scmLoadPs]);
   });
 
+  it("waitMemory ends with the piece of a long write that it waits for, not with the last one", () => {
+    const seen: unknown[] = [];
+    const rig = host(function* (cpu) {
+      seen.push(yield* cpu.waitMemory(cpu.scm.address + 128, 64, NEVER), cpu.now);
+    });
+    rig.arrive(3_000_000, { ...write(SCM_BASE), data: pattern(1280) });
+    rig.run();
+    // The third of twenty pieces.
+    assert.deepEqual(seen, ["changed", 3_000_000 + VISIBLE_PS + 2 * 4000 + RIG_TIMING.pollPs]);
+  });
+
   it("waitMemory does not miss what happens while owed time is paid", () => {
     const seen: unknown[] = [];
     const rig = host(function* (cpu) {
