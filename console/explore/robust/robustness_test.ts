@@ -5,8 +5,13 @@ import type { Steps } from "../../../nodes/host/cpu/program.ts";
 import type { OwnProgram } from "../../../nodes/host/own_programs.ts";
 import type { RecoveryContext } from "../../../nodes/host/recovery/protocol.ts";
 import type { TraceStep } from "../../../fabric/node.ts";
+import { makePlan } from "../../../fabric/rack/assembly/topology.ts";
+import { parseScenario } from "../../../fabric/rack/scenario/parse_scenario.ts";
+import { variants } from "../../../fabric/rack/scenario/variants.ts";
+import type { Entry } from "../history.ts";
+import type { RackRun } from "../rerun.ts";
 import { Robustness } from "./robustness.ts";
-import { isOfWrites, type StrictHistory, type StrictWrite, valueOf } from "./strict_history.ts";
+import { isOfWrites, StrictHistory, type StrictWrite, valueOf } from "./strict_history.ts";
 
 /** Where the least byte of a word is. */
 const ENDIAN = valueOf(Uint8Array.of(1, 0, 0, 0, 0, 0, 0, 0)) === 1n ? 0 : 7;
@@ -95,4 +100,58 @@ it("isOfWrites: posts, and what names a packet or a work request, alone", () => 
     true,
   ]);
   same([{ step: "power" }, { step: "S203", qpn: 5 }].map(of), [false, false]);
+});
+
+it("Robustness: a value that recurs may be the later one, behind what has happened", () => {
+  const write = (initiator: string, order: number): StrictWrite => ({
+    ...{ initiator, order, beganAt: order, host: "b", from: 8, to: 16 },
+    ...{ visibleAt: order, request: undefined, by: "core" as const },
+  });
+  const version = (value: bigint, write?: StrictWrite) => ({ value, write, at: 0 });
+  const words = [
+    [version(0n), version(1n, write("p", 1))],
+    [version(0n), version(1n, write("x", 1)), version(0n, write("x", 2))],
+  ];
+  // Behind the first word's write both of x have happened.
+  const history = {
+    versions: (_host: string, word: number) => words[word / 8],
+    visibleBefore: (_at: number, initiator: string) => initiator === "p" ? [["x", 2]] : [],
+  } as unknown as StrictHistory;
+  const robustness = new Robustness(history, new Set(["log"]));
+  function* settle(): Steps<void> {}
+  const missing = (...bytes: readonly number[]) => {
+    function* recover({ cpu }: RecoveryContext): Steps<void> {
+      yield* cpu.settle();
+      for (const word of [0, 8]) cpu.load(VIRTUAL_SCM_BASE + word, 8);
+    }
+    const own = robustness.watch({ log: () => ({ recover }) as unknown as OwnProgram });
+    robustness.begin();
+    const load = (address: number) =>
+      new Uint8Array(8).with(ENDIAN, bytes[(address - VIRTUAL_SCM_BASE) / 8]!);
+    const cpu = { scm: { length: 64 }, now: 0, load, settle };
+    own["log"]!().recover!({ host: "b", options: {}, cpu } as unknown as RecoveryContext).next();
+    return robustness.finding(100)?.pair.missing.order;
+  };
+  same([missing(1, 0), missing(0, 0), missing(0, 1)], [undefined, undefined, undefined]);
+  same(missing(1, 1), 2, "the second of x");
+});
+
+it("StrictHistory: bytes are those of the card's write that has come by then, else a core's", () => {
+  const [variant] = variants(parseScenario(
+    "name: two\nhosts: { a: {}, b: {} }\nprograms: []\n",
+    "two.yaml",
+  ));
+  const bytes = new Uint8Array(8).fill(5);
+  const by = (arrivesAt: number) => {
+    const entries: Entry[] = [{ kind: "durable", at: 20, offset: 64, bytes, unit: 8 }];
+    const busWrites = [{ at: 5, arrivesAt, offset: 64, bytes }];
+    const run = {
+      ...{ plan: makePlan(variant!), histories: new Map([["b", { entries }]]), held: new Map() },
+      sendings: new Map([["b-rnic", { busWrites, lines: [], placed: [] }]]),
+      lives: new Map([["b", [{ from: 0, to: 1000 }]]]),
+    } as unknown as RackRun;
+    const history = new StrictHistory(run, []);
+    return [...history.visibleBefore(1000, "a")].map(([initiator]) => initiator).sort();
+  };
+  same([by(10), by(20), by(21)], [["b-rnic"], ["b-rnic"], ["b", "b-rnic"]]);
 });

@@ -4,14 +4,16 @@ import { describe, it } from "@std/testing/bdd";
 import type { RnicReply } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import { createDevice } from "../device.ts";
 import type { Device } from "../state/device.ts";
-import { regionPlan } from "../testing/region_testing.ts";
+import { REGION_AT, regionPlan } from "../testing/region_testing.ts";
 import { rnicPlan } from "../testing/rig_parts_testing.ts";
 import { deregisterRegion, registerRegion } from "./commands.ts";
 import { COHERENCE } from "./extension.ts";
 import type { FarEnd, HomeEnd } from "./state/coherence_state.ts";
 
+const REGIONS = [regionPlan(), regionPlan({ id: 1, name: "t", address: 2 * REGION_AT })];
+
 function card(name: "a" | "b"): { device: Device; far: FarEnd; home: HomeEnd } {
-  const device = createDevice(name, rnicPlan(name, { shared: [regionPlan()] }), { seed: 1 });
+  const device = createDevice(name, rnicPlan(name, { shared: REGIONS }), { seed: 1 });
   COHERENCE.start(device);
   const { fars, home } = device.coherence!;
   return { device, far: [...fars.values()][0]!, home: home! };
@@ -44,6 +46,17 @@ describe("commands about shared regions", () => {
     far.registered.set(0, 0);
     same(register(device), "EBUSY");
     same([...far.asked], []);
+  });
+
+  it("decision 13: a far card greets home once for all that wait for it", () => {
+    const { device, far } = card("b");
+    const lives = [far.card.life];
+    for (const region of [0, 1]) {
+      same(register(device, region), "later");
+      lives.push(far.card.life);
+    }
+    same(lives.map((life) => life - lives[1]!), [lives[0]! - lives[1]!, 0, 0]);
+    same([far.greeting !== undefined, [...far.asked.keys()]], [true, [0, 1]]);
   });
 
   it("decision 21: of home: exposes once, and not while it takes it back", () => {
