@@ -135,3 +135,39 @@ describe("a core that waits for its store buffer", () => {
     assert.equal(buffer.size, 0);
   });
 });
+
+describe("a load that passes stores", () => {
+  it("finds the newest store that has a byte of it, in its region and line, and whether it has all", () => {
+    const region = { name: "s" } as SharedRegion, other = { name: "t" } as SharedRegion;
+    const change = { kind: "write", mask: 1n, bytes: new Uint8Array(64) } as const;
+    const stored = [
+      [region, { line: 0, from: 8, to: 16 }],
+      [region, { line: 0, from: 12, to: 14 }],
+      [region, { line: 1, from: 0, to: 64 }],
+      [other, { line: 0, from: 0, to: 64 }],
+      [region, { line: 0, from: 20, to: 21 }],
+    ] as const;
+    const buffer = new StoreBuffer({
+      ...{ entries: 8, drainPs: 5, begin: () => [0, undefined], paid: () => {} },
+      ...{ knows: () => true, reopen: () => {}, reopened: "reopened", ticket: () => 0 },
+      woken: () => {},
+    });
+    for (const [id, [region, piece]] of stored.entries()) {
+      buffer.add({ id, region, piece, change, heldUntil: 0, onBegin() {}, onEnd() {} }, 0);
+    }
+    const isOver = (id: number, from: number, to: number) => {
+      const [of, piece] = stored[id]!;
+      return of === region && piece.line === 0 && piece.from < to && piece.to > from;
+    };
+    for (let from = 5; from < 24; from++) {
+      for (let to = from + 1; to < 25; to++) {
+        const found = buffer.find(region, { line: 0, from, to });
+        const newest = stored.map((_, id) => id).findLast((id) => isOver(id, from, to));
+        assert.equal(found?.store.id, newest, `[${from}, ${to})`);
+        if (newest === undefined) continue;
+        const [, piece] = stored[newest]!;
+        assert.equal(found!.isWhole, piece.from <= from && piece.to >= to, `[${from}, ${to})`);
+      }
+    }
+  });
+});
