@@ -283,6 +283,8 @@ class Bench {
       const may = model.mayFollow(qp, requester.cursor);
       same(mayFollowHint(device, hints, { qp, number: requester.cursor }), may, "may begin");
       if (!may) return false;
+      // As where there was no room for it.
+      same(mayFollowHint(device, hints, { qp, number: requester.cursor }), true, "asked again");
       const { wire } = work.plan;
       work.packets = wire === "none" ? 0 : packetsOf(work.length, qp.attributes.pathMtu);
       startWork(qp, work);
