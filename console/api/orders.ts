@@ -119,19 +119,25 @@ export const objects = z.object({
 export type Objects = z.infer<typeof objects>;
 
 /** Query of `put`; the body is the object's bytes. */
+/** Each of these takes virtual time. */
+const wait = z.enum(["true", "false"]).optional()
+  .describe("where time stands: until it moves; else that is refused at once");
+
 export const putQuery = z.object({
   method: z.enum(PUT_METHODS).default("persist-opcode"),
   on: name.optional().describe("the host that runs the program; default: the first other one"),
+  wait,
   ...queryFields(TRANSFER_CHOICES),
 });
 
 export const getQuery = z.object({
   on: name.optional(),
+  wait,
   partial: z.enum(["true", "false"]).optional().describe("an incomplete object, too"),
   ...queryFields(TRANSFER_CHOICES),
 });
 
-export const onQuery = z.object({ on: name.optional() });
+export const onQuery = z.object({ on: name.optional(), wait });
 
 export const putDone = z.object({
   host: name,

@@ -40,7 +40,10 @@ export interface TransferOptions extends ValuesOf<typeof TRANSFER_CHOICES> {
   readonly signal?: AbortSignal | undefined;
   /** `share` in [0, 1]. */
   readonly onProgress?: (title: string, share: number) => void;
-  /** Called once where time is held, so that the transfer waits. */
+  /**
+   * Called once where time is held, so that the transfer waits. What it throws ends the wait; where
+   * time is held from the beginning, nothing has been ordered by then.
+   */
   readonly onHeld?: (program: string, status: ClockStatus) => void;
 }
 
@@ -271,8 +274,14 @@ async function runProgram(
   const deadline = performance.now() + 1_000 * timeoutSeconds;
   const reports = listen(link, host);
   let isHeld = false, missed = 0;
+  const tellHeld = (status: ClockStatus, holds: boolean) => {
+    if (holds && !isHeld) onHeld?.(run, status);
+    isHeld ||= holds;
+  };
   try {
-    const before = await countFaults(link);
+    const before = await countFaults(link), first = await link.control.status();
+    // A rack that is paused with nothing to do holds what it is ordered to do.
+    tellHeld(first, !first.finished && (first.paused || isTimeHeld(first)));
     let number = await hand(link, { order, nic, deadline });
     for (let look = 1;; look++) {
       const { result, share } = reports.latest(number);
@@ -290,8 +299,7 @@ async function runProgram(
           missed = 0;
           number = await hand(link, { order, nic, deadline });
         }
-        if (!isHeld && isTimeHeld(status)) onHeld?.(run, status);
-        isHeld ||= isTimeHeld(status);
+        tellHeld(status, isTimeHeld(status));
       }
       if (performance.now() > deadline) {
         const silent = `${run} on ${host} has no result after ${timeoutSeconds} s`;

@@ -2,11 +2,14 @@
  * Objects in a host's SCM, by RDMA. Each of these starts a program on the rack, so all are orders.
  */
 import { createRoute, z } from "@hono/zod-openapi";
+import { formatTime } from "../../../fabric/base/time.ts";
+import type { ClockStatus } from "../../../fabric/clock/clock_service.ts";
 import { valuesIn } from "../../../fabric/rack/plan/option_rows.ts";
 import { TRANSFER_CHOICES } from "../../../fabric/rack/plan/vocabulary.ts";
 import { refusal } from "../../../fabric/rack/plan/problem.ts";
 import { name } from "../../api/common.ts";
 import * as api from "../../api/orders.ts";
+import { RackError } from "../../base/rack_error.ts";
 import { listObjects, putObject, readObject, removeObject } from "../../rack/live/transfer.ts";
 import { OBJECT_BYTES_MAX } from "../doors/guards.ts";
 import { ApiFailure } from "../doors/errors.ts";
@@ -51,14 +54,30 @@ const remove = createRoute({
   responses: answers(api.removed, "It is gone"),
 });
 
-/** A rack's time may be paused. */
+/** A rack's time may be paused, and its caller may wait for it to move. */
 const TIMEOUT_S = 120;
+
+/** @param program of the transfer, for its message. */
+function refuseHeld(program: string, { now }: Pick<ClockStatus, "now">): never {
+  const held = `Time is held at ${formatTime(now)}`;
+  throw new RackError(`${held}: ${program} needs it to move. Resume it, or ask with wait=true`);
+}
+
+function transferOptions(
+  { on, wait }: { readonly on?: string | undefined; readonly wait?: string | undefined },
+) {
+  return {
+    ...(on !== undefined && { on }),
+    timeoutSeconds: TIMEOUT_S,
+    ...(wait !== "true" && { onHeld: refuseHeld }),
+  };
+}
 
 export function objectRoutes() {
   return newRoutes()
     .openapi(list, async (c) => {
-      const { run, host } = c.req.valid("param"), { on } = c.req.valid("query");
-      const options = { ...(on !== undefined && { on }), timeoutSeconds: TIMEOUT_S, from: host };
+      const { run, host } = c.req.valid("param");
+      const options = { ...transferOptions(c.req.valid("query")), from: host };
       const { host: asked, objects } = await onRack(run, (link) => listObjects(link, options));
       const rows = objects.map(({ name, length, incomplete }) => ({
         name,
@@ -69,7 +88,7 @@ export function objectRoutes() {
     })
     .openapi(put, async (c) => {
       const { run, host, object } = c.req.valid("param");
-      const { method, on, ...transfer } = c.req.valid("query");
+      const { method, on, wait, ...transfer } = c.req.valid("query");
       const content = new Uint8Array(await c.req.arrayBuffer());
       c.set("detail", { method, bytes: content.length });
       if (content.length === 0) throw refusal("The body", { found: "empty", expected: "bytes" });
@@ -78,9 +97,8 @@ export function objectRoutes() {
       }
       const outcome = await onRack(run, (link) =>
         putObject(link, {
-          ...(on !== undefined && { on }),
+          ...transferOptions({ on, wait }),
           ...valuesIn(TRANSFER_CHOICES, transfer),
-          timeoutSeconds: TIMEOUT_S,
           to: host,
           file: object,
           name: object,
@@ -103,12 +121,11 @@ export function objectRoutes() {
     })
     .openapi(get, async (c) => {
       const { run, host, object } = c.req.valid("param");
-      const { on, partial, ...transfer } = c.req.valid("query");
+      const { on, wait, partial, ...transfer } = c.req.valid("query");
       const { content } = await onRack(run, (link) =>
         readObject(link, {
-          ...(on !== undefined && { on }),
+          ...transferOptions({ on, wait }),
           ...valuesIn(TRANSFER_CHOICES, transfer),
-          timeoutSeconds: TIMEOUT_S,
           from: host,
           object,
           partial: partial === "true",
@@ -119,8 +136,8 @@ export function objectRoutes() {
       });
     })
     .openapi(remove, async (c) => {
-      const { run, host, object } = c.req.valid("param"), { on } = c.req.valid("query");
-      const options = { ...(on !== undefined && { on }), timeoutSeconds: TIMEOUT_S };
+      const { run, host, object } = c.req.valid("param");
+      const options = transferOptions(c.req.valid("query"));
       const removed = await onRack(
         run,
         (link) => removeObject(link, { ...options, from: host, object }),
