@@ -8,7 +8,17 @@ export const shipped = z.object({
   about: z.string().describe("one sentence"),
 }).meta({ id: "ShippedScenario" });
 
-export const scenarios = z.object({ scenarios: z.array(shipped) }).meta({ id: "Scenarios" });
+export const protocol = shipped.extend({
+  about: z.string().describe("one sentence: why its verdict is what it is"),
+  verdict: z.enum(["safe", "unsafe"]).describe("that an exploration must come to"),
+  source: z.string().optional().describe("where it was published"),
+}).meta({ id: "CatalogueProtocol" });
+
+export const scenarios = z.object({
+  scenarios: z.array(shipped),
+  protocols: z.array(protocol)
+    .describe("the catalogue: a name of it stands for its scenario wherever a shipped one does"),
+}).meta({ id: "Scenarios" });
 
 export const scenarioText = z.object({ name: z.string(), text: z.string() }).meta({
   id: "ScenarioText",

@@ -38,6 +38,14 @@ export function catalogueRow(name: string): CatalogueRow | undefined {
   return catalogueRows().find((each) => each.name === name);
 }
 
+/** Options of an exploration, with the frames that show the protocol's verdict, if it is one. */
+export function withFrames<Options extends { readonly frames?: number | undefined }>(
+  row: CatalogueRow | undefined,
+  options: Options,
+): Options {
+  return row === undefined ? options : { frames: row.frames, ...options };
+}
+
 /** The rack on which a protocol is explored: a client on `a`, a server each on `b` and `c`. */
 export function scenarioOf(row: CatalogueRow): string {
   const { name, ddio, domain, servers } = row;

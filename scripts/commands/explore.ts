@@ -5,6 +5,7 @@ import {
   type CatalogueRow,
   catalogueRow,
   catalogueRows,
+  withFrames,
 } from "../../console/scenarios/catalogue.ts";
 import { exitOf, exploreScenario } from "../../console/explore/explore_scenario.ts";
 import { exploredDocument, exploredText } from "../../console/explore/report.ts";
@@ -186,8 +187,7 @@ function uncheckedText(
 
 /** @param row with the frames that show its verdict. @throws Refusal */
 function optionsOf(flags: ExploreFlags, row: CatalogueRow | undefined): ExploreOptions {
-  const given = readTable(EXPLORE_OPTIONS, flags);
-  const options = row === undefined ? given : { frames: row.frames, ...given };
+  const options = withFrames(row, readTable(EXPLORE_OPTIONS, flags));
   refuseNothing(options);
   return exploreOptions(options);
 }

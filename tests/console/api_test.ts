@@ -8,6 +8,7 @@ import { afterAll, beforeAll, describe, it } from "@std/testing/bdd";
 import { PS_PER_US } from "../../fabric/base/time.ts";
 import type { Batch, Message } from "../../console/api/feed.ts";
 import { type Answer, type Sent, TestConsole } from "../../console/server/app_testing.ts";
+import { catalogueRows } from "../../console/scenarios/catalogue.ts";
 import { ifThere } from "../../console/base/files.ts";
 import { isAlive, statOf } from "../../console/base/process_stat.ts";
 import { takeRacksDown } from "../../console/rack/live/take_down.ts";
@@ -287,6 +288,25 @@ programs:
     assert.match(await refused("409 failed", get, names), /not-found/);
   });
 
+  it("says at once that time stands to who would list, put or get, unless they wait for it", async () => {
+    const names = { host: "b", object: "x" }, list = "POST /racks/{run}/objects/{host}/list";
+    await good("POST /racks/{run}/time", {}, { json: { order: "pause" } });
+    const { clock: { events } } = await good("GET /racks/{run}/why");
+    const put = "PUT /racks/{run}/objects/{host}/{object}";
+    const told = await Promise.all([
+      refused("409 failed", list, names),
+      refused("409 failed", put, names, { body: new Uint8Array(8) }),
+      refused("409 failed", "POST /racks/{run}/objects/{host}/{object}/get", names),
+      refused("409 failed", "DELETE /racks/{run}/objects/{host}/{object}", names),
+    ]);
+    for (const each of told) assert.match(each, /^Time is held at .*wait=true$/);
+    const waiting = good(list, names, { query: "?wait=true" });
+    await good("POST /racks/{run}/time", {}, { json: { order: "resume" } });
+    assert.deepEqual((await waiting).objects, [], "what was refused did not come later");
+    const { clock } = await good("GET /racks/{run}/why");
+    assert.ok(clock.events > events);
+  });
+
   it("orders cable faults with a scenario's words, and ends them", async () => {
     const path = "POST /racks/{run}/links";
     const loss = { target: "a-rnic/tor", action: "loss", value: "50%", forPs: 1_000_000_000_000 };
@@ -540,7 +560,20 @@ programs:
   });
 
   it("has the scenarios, and all that is wrong with one", async () => {
-    const { scenarios } = await good("GET /scenarios");
+    const { scenarios, protocols } = await good("GET /scenarios");
+    const names = protocols.map(({ name }: { name: string }) => name);
+    assert.deepEqual(names, catalogueRows().map(({ name }) => name));
+    const like = "ack_before_flush", protocol = await good("GET /scenarios/{name}", { name: like });
+    const read = await good("POST /scenarios/validate", {}, {
+      json: { ...protocol, like, name: undefined },
+    });
+    assert.deepEqual(read.problems, [], "its program lies in the catalogue");
+    const shipped = new Set(scenarios.map(({ name }: { name: string }) => name));
+    assert.deepEqual(
+      names.filter((name: string) => shipped.has(name)),
+      [],
+      "a name means one thing",
+    );
     assert.ok(scenarios.some(({ name }: { name: string }) => name === "my_protocol"));
     const { text } = await good("GET /scenarios/{name}", { name: "my_protocol" });
     await good("GET /scenarios/{name}", { name: "new" });
@@ -579,7 +612,8 @@ programs:
     await eventually("the run is deleted", async () => {
       return (await call("DELETE /runs/{run}", { run: run.id })).status === 200;
     });
-    const small = text.replace("both", "on").replace("all,", "write-flush, bytes: 16KiB,");
+    const one = "method: write-flush\n    bytes: 16KiB\n";
+    const small = text.replace("both", "on").replace(/method:\n(?: +- .*\n)+/, one);
     const vary = { kind: "sweep", scenario: { text: small }, vary: ["depth=1,2"], by: [] };
     const swept = await ended((await good("POST /jobs", {}, { json: vary })).id);
     assert.equal(swept.job.verdict, "2 of 2 done", swept.job.error);

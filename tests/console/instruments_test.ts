@@ -4,6 +4,7 @@
  */
 import assert from "node:assert/strict";
 import { afterAll, beforeAll, describe } from "@std/testing/bdd";
+import { catalogueRows } from "../../console/scenarios/catalogue.ts";
 import { fromFileUrl, projectFile } from "../../console/base/paths.ts";
 import { browserMissing, BrowserRig, SIZES } from "../support/browser.ts";
 import { eventually } from "../support/eventually.ts";
@@ -120,6 +121,9 @@ describe("The page's instruments", () => {
     const second = page.getByRole("combobox", { name: "Variant of the second" });
     await second.selectOption({ label: "persist-opcode, DDIO off" });
     await page.getByText(/^They are the same: digest/).waitFor();
+    await second.selectOption({ label: "persist-opcode, DDIO on" });
+    await page.getByText(/the first events that differ are at/)
+      .waitFor();
   });
 
   it("shows the memory at the instant of a step, and what a power cut would leave", async () => {
@@ -211,6 +215,17 @@ describe("The page's instruments", () => {
     assert.ok((await rig.device("h137").boundingBox())!.height < 34);
   });
 
+  it("says that the run which is shown was deleted, where the sentence can be read", async () => {
+    const { page } = rig;
+    const { status } = await page.evaluate(async (id) => {
+      const key = localStorage.getItem("rackmesh-key");
+      const headers = { "X-Rackmesh": "1", Authorization: `Bearer ${key}` };
+      return { status: (await fetch(`/api/v1/runs/${id}`, { method: "DELETE", headers })).status };
+    }, large);
+    assert.equal(status, 200);
+    await page.locator(".why").getByText(`${large} is deleted: this was read before`).waitFor();
+  });
+
   it("explores a scenario, and shows its counterexample as a ladder", async () => {
     const { page } = rig;
     await page.goto(`${rig.printed.origin}/#/explore`);
@@ -226,6 +241,30 @@ describe("The page's instruments", () => {
     await rig.accessible("a counterexample");
   });
 
+  it("explores a protocol of the catalogue, and says what is known of it", async () => {
+    const { page } = rig;
+    await page.goto(`${rig.printed.origin}/#/explore`);
+    await page.getByRole("checkbox", { name: "ask for robustness, too" }).uncheck();
+    const choice = page.getByRole("combobox", { name: "Scenario" });
+    await choice.selectOption("ack_before_flush");
+    await page.getByTestId("protocol").getByText(/The server answers before it flushes/).waitFor();
+    await page.getByRole("button", { name: "Explore", exact: true }).click();
+    await page.getByText(/ack_before_flush: unsafe/).waitFor();
+    await page.getByText(/^rack run ack_before_flush /).waitFor();
+    const groups = await choice.locator("optgroup").evaluateAll((all) =>
+      all.map(({ label, children }: { label: string; children: ArrayLike<unknown> }) =>
+        `${label}: ${children.length}`
+      )
+    );
+    const rows = catalogueRows(), safe = rows.filter(({ verdict }) => verdict === "safe").length;
+    assert.deepEqual(groups.slice(1), [
+      `Protocols that are right: ${safe}`,
+      `Protocols that are wrong: ${rows.length - safe}`,
+    ]);
+    await page.getByRole("link", { name: "Its scenario" }).click();
+    await page.getByText("It can be run.").waitFor();
+  });
+
   it("explores how programs interleave on a shared region, within the bounds of the form", async () => {
     const { page } = rig;
     await page.goto(`${rig.printed.origin}/#/explore`);
@@ -236,7 +275,7 @@ describe("The page's instruments", () => {
     await page.getByRole("textbox", { name: "Each at most" }).fill("20us");
     await page.getByRole("spinbutton", { name: "Interleavings at most" }).fill("4");
     await page.getByRole("button", { name: "Explore", exact: true }).click();
-    await page.getByText(/interleavings? in 4 runs with at most 1 preemption of up to 20 us/)
+    await page.getByText(/interleavings? in 4 runs with at most 1 preemption of up to 20\u202fµs/)
       .waitFor();
     await page.getByText(/coherent_lock_pair: could not tell/).waitFor();
   });

@@ -16,6 +16,7 @@ import { exploreCells, type MatrixPlace, matrixPlaces } from "../../explore/matr
 import { verdictWords } from "../../api/explore_text.ts";
 import { exploredDocument, progressText } from "../../explore/report.ts";
 import { ExploreMemory } from "../../explore/steps/memory.ts";
+import { catalogueRow, withFrames } from "../../scenarios/catalogue.ts";
 import { exploreOptions } from "../../explore/options.ts";
 import { bringUp } from "../../rack/bring_up.ts";
 import { explain } from "../../rack/failure.ts";
@@ -160,7 +161,8 @@ async function explore(
     readonly memory: string | undefined;
   },
 ): Promise<void> {
-  const options = exploreOptions(fromOrder(EXPLORE_OPTIONS, order));
+  const given = withFrames(catalogueRow(scenario.path), fromOrder(EXPLORE_OPTIONS, order));
+  const options = exploreOptions(given);
   const memory = memoryAt(path, "steps and runs");
   const explored = await exploreScenario(scenario, {
     prepare: { ...valuesIn(CHOICES, order), packing: "all", isTyped: true, signal, native },

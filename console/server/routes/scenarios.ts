@@ -4,6 +4,7 @@ import { name } from "../../api/common.ts";
 import * as api from "../../api/scenarios.ts";
 import { readRunFile } from "../../rack/run_directory.ts";
 import { scenarioOfRun } from "../../scenarios/kept_scenario.ts";
+import { catalogueRows } from "../../scenarios/catalogue.ts";
 import { SCHEMA_FILE, SHIPPED_FOLDER, shippedScenarios } from "../../scenarios/shipped.ts";
 import { readScenario } from "../../scenarios/scenario_source.ts";
 import { newScenario } from "../../scenarios/new_scenario.ts";
@@ -100,15 +101,19 @@ export function scenarioRoutes(console: Console) {
     })
     .openapi(list, async (c) => {
       const scenarios = (await shippedScenarios()).map(({ name, about }) => ({ name, about }));
-      return c.json({ scenarios }, 200);
+      const protocols = catalogueRows().map(({ name, verdict, why, source }) => ({
+        ...{ name, verdict, about: why },
+        ...(source !== undefined && { source }),
+      }));
+      return c.json({ scenarios, protocols }, 200);
     })
     .openapi(one, async (c) => {
       const { name } = c.req.valid("param");
       if (name === NEW) {
         return c.json({ name, text: newScenario({ name: "my-rack", schema: SCHEMA_FILE }) }, 200);
       }
-      const { file } = await shippedNamed(name);
-      return c.json({ name, text: await Deno.readTextFile(file) }, 200);
+      const { text } = await shippedNamed(name);
+      return c.json({ name, text }, 200);
     })
     .openapi(schema, async (c) => c.json(JSON.parse(await Deno.readTextFile(SCHEMA_FILE)), 200))
     .openapi(validate, async (c) => {

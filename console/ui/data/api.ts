@@ -52,7 +52,9 @@ export type LinkOrderInput = Pick<LinkOrder, "target" | "action"> & Partial<Link
 export type LinkFault = z.infer<typeof linkFault>;
 export type Files = z.infer<typeof files>;
 export type LogLine = z.infer<typeof logs>["lines"][number];
-export type Shipped = z.infer<typeof scenarios>["scenarios"][number];
+type Scenarios = z.infer<typeof scenarios>;
+export type Shipped = Scenarios["scenarios"][number];
+export type Protocol = Scenarios["protocols"][number];
 
 async function json<T>(path: string, options?: Request): Promise<T> {
   return await (await request(path, options)).json();
@@ -76,6 +78,9 @@ interface OnHost {
   readonly host: string;
   readonly name: string;
 }
+
+/** Its user sees that time stands, and lets it run. */
+const WAITING = { wait: "true" };
 
 function objectsPath(run: string, host: string, name: string): string {
   return `/racks/${part(run)}/objects/${part(host)}/${part(name)}`;
@@ -156,21 +161,24 @@ export const api = {
     readonly variant?: string | undefined;
     readonly withVariant?: string | undefined;
   }) => json<Comparison>(withQuery(`/runs/${part(run)}/compare`, query)),
-  objects: (run: string, host: string) => post<Objects>(objectsPath(run, host, "list"), {}),
+  objects: (run: string, host: string) =>
+    post<Objects>(withQuery(objectsPath(run, host, "list"), WAITING), {}),
   putObject: (run: string, { host, name, content, method }: {
     readonly host: string;
     readonly name: string;
     readonly content: Blob;
     readonly method: string;
   }) =>
-    json<z.infer<typeof putDone>>(withQuery(objectsPath(run, host, name), { method }), {
+    json<z.infer<typeof putDone>>(withQuery(objectsPath(run, host, name), { method, ...WAITING }), {
       method: "PUT",
       bytes: content,
     }),
   getObject: async (run: string, { host, name }: OnHost): Promise<Blob> =>
-    await (await request(`${objectsPath(run, host, name)}/get`, { method: "POST" })).blob(),
+    await (await request(withQuery(`${objectsPath(run, host, name)}/get`, WAITING), {
+      method: "POST",
+    })).blob(),
   removeObject: (run: string, { host, name }: OnHost) =>
-    json<unknown>(objectsPath(run, host, name), { method: "DELETE" }),
+    json<unknown>(withQuery(objectsPath(run, host, name), WAITING), { method: "DELETE" }),
   keep: (run: string, keep: boolean) => post<unknown>(`/runs/${part(run)}/keep`, { keep }),
   note: (run: string, note: string) => post<unknown>(`/runs/${part(run)}/note`, { note }),
   checkpoints: (run: string) => json<Checkpoints>(`/runs/${part(run)}/checkpoints`),
@@ -189,7 +197,7 @@ export const api = {
   file: (run: string, path: string) => request(withQuery(`/runs/${part(run)}/file`, { path })),
   logs: (run: string, query: { readonly node?: string; readonly last?: number }) =>
     json<z.infer<typeof logs>>(withQuery(`/runs/${part(run)}/logs`, query)),
-  scenarios: () => json<{ scenarios: Shipped[] }>("/scenarios"),
+  scenarios: () => json<Scenarios>("/scenarios"),
   scenario: (name: string) => json<z.infer<typeof scenarioText>>(`/scenarios/${part(name)}`),
   scenarioOf: (run: string, variant?: string) =>
     json<RunScenario>(withQuery(`/runs/${part(run)}/scenario`, { variant })),

@@ -10,12 +10,12 @@ import type {
   MatrixCell,
   MatrixResult,
 } from "../../api/jobs.ts";
-import { api, type Shipped } from "../data/api.ts";
+import { api, type Protocol, type Shipped } from "../data/api.ts";
 import { variant } from "../data/rack.ts";
 import { isOperator } from "../data/session.ts";
 import { Empty, Loading } from "../frame/empty.tsx";
 import { OptionFields, type Typed, typedOrder } from "../frame/option_fields.tsx";
-import { count, plural, time } from "../figures.ts";
+import { count, plural, sentence, time } from "../figures.ts";
 import { verdictWords } from "../../api/explore_text.ts";
 import { countsText, keptText } from "./verdict_text.ts";
 import { go, hrefOf, place, run } from "../state.ts";
@@ -28,7 +28,7 @@ import { details, followDetail, isRunning, jobNow, type Kind, showPart, startJob
 
 const KINDS: readonly Kind[] = ["explore", "cut", "matrix"];
 
-const shipped = signal<readonly Shipped[]>([]);
+const shipped = signal<readonly Shipped[]>([]), protocols = signal<readonly Protocol[]>([]);
 const scenario = signal("persist_pair"), typed: Typed = signal({});
 
 const OPTIONS = { ...CHOICES, ...EXPLORE_OPTIONS };
@@ -43,8 +43,9 @@ function orderOf(): JobOrderInput {
 
 async function readShipped(): Promise<void> {
   if (shipped.value.length > 0) return;
-  const { scenarios } = await api.scenarios();
+  const { scenarios, ...all } = await api.scenarios();
   shipped.value = scenarios;
+  protocols.value = all.protocols;
   if (!scenarios.some(({ name }) => name === scenario.value)) {
     scenario.value = scenarios[0]?.name ?? "";
   }
@@ -63,7 +64,12 @@ function Page() {
         Explore<small>the power is cut at every instant: is every promise kept?</small>
       </h1>
       <CutHere />
-      {isOperator.value && <Form isBusy={job !== undefined && isRunning(job)} />}
+      {isOperator.value && (
+        <>
+          <Form isBusy={job !== undefined && isRunning(job)} />
+          <AboutProtocol />
+        </>
+      )}
       <JobBar kinds={KINDS} />
       {job === undefined
         ? (
@@ -109,6 +115,33 @@ function CutHere() {
   );
 }
 
+/** As one chooses: a scenario, or a protocol of the catalogue. */
+function groups(): readonly { readonly label: string; readonly all: readonly Shipped[] }[] {
+  const of = (wanted: Protocol["verdict"]) =>
+    protocols.value.filter(({ verdict }) => verdict === wanted);
+  return [
+    { label: "Scenarios", all: shipped.value },
+    { label: "Protocols that are right", all: of("safe") },
+    { label: "Protocols that are wrong", all: of("unsafe") },
+  ];
+}
+
+/** Of a protocol of the catalogue: what is known of it, and its text. */
+function AboutProtocol() {
+  const found = protocols.value.find(({ name }) => name === scenario.value);
+  if (found === undefined) return null;
+  const { name, verdict, about, source } = found;
+  return (
+    <p class="note" data-testid="protocol">
+      <span class={verdict === "safe" ? "is-durable" : "is-lost"}>
+        {verdict === "safe" ? "✓ right" : "✗ wrong"}
+      </span>: {about}
+      {source !== undefined && <span class="quiet">({source})</span>}{" "}
+      <a href={hrefOf({ view: "scenario", more: { edit: name } })}>Its scenario</a>
+    </p>
+  );
+}
+
 function Form({ isBusy }: { readonly isBusy: boolean }) {
   return (
     <form
@@ -124,8 +157,12 @@ function Form({ isBusy }: { readonly isBusy: boolean }) {
           value={scenario.value}
           onChange={({ currentTarget }) => scenario.value = currentTarget.value}
         >
-          {shipped.value.map(({ name, about }) => (
-            <option key={name} value={name} title={about}>{name}</option>
+          {groups().map(({ label, all }) => (
+            <optgroup key={label} label={label}>
+              {all.map(({ name, about }) => (
+                <option key={name} value={name} title={about}>{name}</option>
+              ))}
+            </optgroup>
           ))}
         </select>
       </label>
@@ -188,7 +225,7 @@ function Explored(
       row: method ?? variant,
       column: ddio === null ? "verdict" : `DDIO ${ddio}`,
       verdict,
-      title: countsText(each),
+      title: sentence(countsText(each)),
       key: variant,
     };
   });
@@ -204,10 +241,10 @@ function Explored(
       )}
       {shown !== undefined && (
         <>
-          {runs.length === 1 ? <h2>{countsText(shown)}</h2> : (
+          {runs.length === 1 ? <h2>{sentence(countsText(shown))}</h2> : (
             <h2>
               {shown.variant}: {verdictWords(shown)}
-              <small>{countsText(shown)}</small>
+              <small>{sentence(countsText(shown))}</small>
             </h2>
           )}
           {shown.counterexample === null ? <Kept explored={shown} /> : (
