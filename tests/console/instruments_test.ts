@@ -252,9 +252,7 @@ describe("The page's instruments", () => {
     await page.getByText(/ack_before_flush: unsafe/).waitFor();
     await page.getByText(/^rack run ack_before_flush /).waitFor();
     const groups = await choice.locator("optgroup").evaluateAll((all) =>
-      all.map(({ label, children }: { label: string; children: ArrayLike<unknown> }) =>
-        `${label}: ${children.length}`
-      )
+      all.map((each) => `${each.getAttribute("label")}: ${each.children.length}`)
     );
     const rows = catalogueRows(), safe = rows.filter(({ verdict }) => verdict === "safe").length;
     assert.deepEqual(groups.slice(1), [

@@ -3,6 +3,7 @@ import { batch, computed, effect, signal, untracked } from "@preact/signals";
 import type { Message, StateMessage } from "../../api/feed.ts";
 import type { Job } from "../../api/jobs.ts";
 import type { Clock, ProcessState, Topology, Traffic } from "../../api/rack.ts";
+import type { ApiError } from "../../api/common.ts";
 import type { Runs } from "../../api/runs.ts";
 import type { Time } from "../../../fabric/base/time.ts";
 import { go, place, run } from "../state.ts";
@@ -195,7 +196,21 @@ function take(message: Message): void {
 /** The feed reports that the server is away: the list stays. */
 async function readRuns(): Promise<void> {
   const read = await api.runs().catch(() => undefined);
-  if (read !== undefined) runs.value = read;
+  if (read === undefined) return;
+  const id = run.peek(), lists = [runs.peek(), read];
+  const [was, is] = lists.map((list) => list?.runs.some((each) => each.id === id));
+  runs.value = read;
+  if (id !== undefined && was && !is) await tellDeleted(id);
+}
+
+/** What the page has read of it stays, and nothing more can be asked. */
+async function tellDeleted(id: string): Promise<void> {
+  try {
+    await api.run(id);
+  } catch (error) {
+    if ((error as { readonly detail?: ApiError }).detail?.kind !== "not-found") return;
+    if (run.peek() === id) trouble.value = `${id} is deleted: this was read before`;
+  }
 }
 
 function firstRun(): string | undefined {

@@ -1,4 +1,5 @@
-import { computed, effect, signal, untracked } from "@preact/signals";
+import { computed, effect, type Signal, signal, untracked, useSignal } from "@preact/signals";
+import { useEffect } from "preact/hooks";
 import type { Clock } from "../../api/rack.ts";
 import type { ReplayState, Timeline } from "../../api/replay.ts";
 import type { Time } from "../../../fabric/base/time.ts";
@@ -162,8 +163,10 @@ const LOOK_MS = 500;
 const replaying = signal<ReplayState | undefined>(undefined);
 
 /** How far the replay is that the time line waits for, in words. */
-export const replayText = computed(() => {
-  const now = replaying.value;
+export const replayText = computed(() => replayWords(replaying.value));
+
+/** @param now undefined: not known yet. */
+export function replayWords(now: ReplayState | undefined): string {
   if (now?.state === "waiting") {
     const { place, length, before } = now;
     return `The run waits for its replay: place ${count(place)} of ${count(length)} in the line, ` +
@@ -171,7 +174,7 @@ export const replayText = computed(() => {
   }
   if (now?.state !== "replaying" || now.events === 0) return "The run is being replayed …";
   return `The run is being replayed: ${passed(now)}`;
-});
+}
 
 function passed({ atPs, endPs, events }: Extract<ReplayState, { state: "replaying" }>): string {
   const where = endPs === null ? time(atPs) : `${percent(atPs / endPs)} of ${time(endPs)}`;
@@ -193,13 +196,31 @@ async function watchPass(id: string): Promise<void> {
 }
 
 /** Until `isOver`. A server that does not answer is the feed's subject. */
-async function watchReplay(id: string, of: string | undefined, isOver: () => boolean) {
+async function watchReplay(
+  id: string,
+  of: string | undefined,
+  { into, isOver }: { into: Signal<ReplayState | undefined>; isOver: () => boolean },
+) {
   for (;;) {
     await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
     if (isOver()) return;
     const now = await api.replayState(id, of).catch(() => undefined);
-    if (!isOver()) replaying.value = now;
+    if (!isOver()) into.value = now;
   }
+}
+
+/** Of any run: how far its replay is, as long as its user is shown. */
+export function useReplayState(id: string, of: string | undefined) {
+  const state = useSignal<ReplayState | undefined>(undefined);
+  useEffect(() => {
+    let isOver = false;
+    state.value = undefined;
+    void watchReplay(id, of, { into: state, isOver: () => isOver });
+    return () => {
+      isOver = true;
+    };
+  }, [id, of]);
+  return state;
 }
 
 async function read(id: string): Promise<void> {
@@ -207,7 +228,7 @@ async function read(id: string): Promise<void> {
   let isRead = false;
   if (readings.peek() === 0) replaying.value = undefined;
   readings.value++;
-  void watchReplay(id, of, () => isRead || !isStill());
+  void watchReplay(id, of, { into: replaying, isOver: () => isRead || !isStill() });
   try {
     const found = await api.timeline(id, of);
     if (!isStill()) return;

@@ -76,6 +76,14 @@ function dataOf(history: CableHistory): uPlot.AlignedData {
   ];
 }
 
+/** The legend's figure where the pointer is; of the latest point, where it is not on the chart. */
+function figureOf(text: (value: number) => string): NonNullable<uPlot.Series["value"]> {
+  return (plot, value, series, index) => {
+    const shown = index === null ? plot.data[series]?.at(-1) : value;
+    return shown === null || shown === undefined ? "–" : text(shown);
+  };
+}
+
 function optionsOf(
   { directions }: CableHistory,
   { width, instant }: { readonly width: number; readonly instant: () => Time | undefined },
@@ -91,7 +99,7 @@ function optionsOf(
     // Of the time since the point before.
     paths: uPlot.paths.stepped!({ align: -1 }),
     points: { show: false },
-    value: (_, value) => value === null ? "–" : percent(value),
+    value: figureOf(percent),
   }));
   const queues = directions.filter(({ queuedBytes }) => queuedBytes !== undefined).map((
     { from },
@@ -103,7 +111,7 @@ function optionsOf(
     width: 1.5,
     paths: uPlot.paths.stepped!({ align: 1 }),
     points: { show: false },
-    value: (_, value) => value === null ? "–" : bytes(value),
+    value: figureOf(bytes),
   }));
   return {
     ...{ width, height: HIGH_PX, padding: [8, 4, 0, 0] },
@@ -113,7 +121,7 @@ function optionsOf(
       queue: { range: (_, __, most) => [0, Math.max(1, most)] },
     },
     series: [
-      { label: "at", value: (_, at) => at === null ? "–" : roughTime(at) },
+      { label: "at", value: figureOf(roughTime) },
       ...shares,
       ...queues,
     ],

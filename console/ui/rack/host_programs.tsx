@@ -5,6 +5,7 @@ import type { ProgramProgress, Programs } from "../../api/replay.ts";
 import { api } from "../data/api.ts";
 import { useReplayed } from "../data/replayed.ts";
 import { shownAt } from "../data/shown.ts";
+import { jsonOf, Value } from "../frame/value.tsx";
 import { count, plural, sentence, time } from "../figures.ts";
 
 export function HostPrograms({ host, isOn, planned }: {
@@ -80,7 +81,7 @@ function Progress({ found, isOn, onExact }: {
                   <td class="num">{time(at)}</td>
                   <td>{topic}</td>
                   <td>
-                    <code>{text}</code>
+                    <Reported text={text} />
                     {isCut && " (only its beginning)"}
                   </td>
                 </tr>
@@ -100,6 +101,11 @@ function Progress({ found, isOn, onExact }: {
       )}
     </div>
   );
+}
+
+function Reported({ text }: { readonly text: string }) {
+  const whole = jsonOf(text);
+  return whole === undefined ? <code>{text}</code> : <Value value={whole.value} />;
 }
 
 function Earlier({ more, what }: { readonly more: number; readonly what: string }) {

@@ -1,5 +1,5 @@
 /** Objects in a host's SCM, by the service that the command `rack put` and its kin ask. */
-import { useSignal } from "@preact/signals";
+import { signal, useSignal } from "@preact/signals";
 import { useRef } from "preact/hooks";
 import { METHODS } from "../../../fabric/rack/plan/vocabulary.ts";
 import type { Objects as Listed } from "../../api/orders.ts";
@@ -12,13 +12,16 @@ import { order } from "../frame/notice.tsx";
 import { saveAs } from "../frame/save.ts";
 import { run } from "../state.ts";
 
+/** By run and host, as they were listed last: a window that grows narrow and wide again has them. */
+const lists = signal<ReadonlyMap<string, Listed["objects"]>>(new Map());
+
 /** Each is a program of another host, so that it takes virtual time. */
 export function Objects({ host }: { readonly host: string }) {
-  const listed = useSignal<Listed["objects"] | undefined>(undefined);
   const busy = useSignal(""), method = useSignal<string>("persist-opcode");
   const file = useRef<HTMLInputElement>(null);
   const id = run.value;
   if (id === undefined) return null;
+  const key = `${id} ${host}`, listed = lists.value.get(key);
 
   async function during<T>(what: string, answer: Promise<T>, done: (value: T) => string) {
     busy.value = what;
@@ -28,7 +31,7 @@ export function Objects({ host }: { readonly host: string }) {
 
   const list = () =>
     during("Listing", api.objects(id, host), ({ objects }) => {
-      listed.value = objects;
+      lists.value = new Map([...lists.peek(), [key, objects]]);
       return "";
     });
 
@@ -73,11 +76,11 @@ export function Objects({ host }: { readonly host: string }) {
   return (
     <section aria-label={`Objects on ${host}`}>
       <h3>Objects in its SCM</h3>
-      {listed.value?.length === 0 && <p class="quiet">There is none.</p>}
-      {(listed.value?.length ?? 0) > 0 && (
+      {listed?.length === 0 && <p class="quiet">There is none.</p>}
+      {(listed?.length ?? 0) > 0 && (
         <table class="wide">
           <tbody>
-            {listed.value!.map(({ name, length, incomplete }) => (
+            {listed!.map(({ name, length, incomplete }) => (
               <tr key={name}>
                 <td>
                   {name}
@@ -96,7 +99,7 @@ export function Objects({ host }: { readonly host: string }) {
       )}
       <div class="acts">
         <button type="button" disabled={busy.value !== ""} onClick={() => void list()}>
-          {listed.value === undefined ? "List them" : "List again"}
+          {listed === undefined ? "List them" : "List again"}
         </button>
         <button
           type="button"

@@ -1,6 +1,7 @@
 import type { Comparison, EventRow } from "../../api/replay.ts";
 import type { Report } from "../../api/report.ts";
 import { api } from "../data/api.ts";
+import { replayWords, useReplayState } from "../data/timeline.ts";
 import {
   bitRate,
   count,
@@ -11,7 +12,6 @@ import {
   wordsOfCounter,
   wordsOfVariant,
 } from "../figures.ts";
-import { Loading } from "../frame/empty.tsx";
 import { useFetched } from "../frame/fetched.ts";
 import { go, hrefOf, place } from "../state.ts";
 
@@ -40,8 +40,8 @@ function Rows({ title, rows, others, first, ended }: {
               {rows.map(({ time: when, node, name, text }, i) => (
                 <tr key={i} class={known.has(keyOf(rows[i]!)) ? "quiet" : ""}>
                   <td class="num">{time(when, at)}</td>
-                  <td>{node}</td>
-                  <td>{name}</td>
+                  <td class="name">{node}</td>
+                  <td class="name">{name}</td>
                   <td>
                     <code>{sentence(text)}</code>
                   </td>
@@ -187,11 +187,23 @@ function keyOf({ time, node, name, text }: EventRow): string {
   return JSON.stringify([time, node, name, text]);
 }
 
-function isAlike(
-  { here, there }: { readonly here: readonly EventRow[]; readonly there: readonly EventRow[] },
-): boolean {
-  const key = (rows: readonly EventRow[]) => rows.map(keyOf).join();
-  return here.length > 0 && key(here) === key(there);
+/** What differs at the instant is not always an event that is on record. */
+function FirstEvents({ first }: { readonly first: NonNullable<Comparison["first"]> }) {
+  const { at, here, there } = first;
+  const i = here.findIndex((row, i) => there[i] === undefined || keyOf(row) !== keyOf(there[i]));
+  const one = here[i < 0 ? here.length : i], other = there[i < 0 ? here.length : i];
+  if ([one, other].some((row) => row !== undefined && row.time <= at)) return null;
+  const where = one !== undefined && other !== undefined
+    ? `the first events that differ are at ${time(one.time)} and ${time(other.time)}`
+    : "the events near it read alike";
+  return here.length === 0 || there.length === 0 ? null : (
+    <p class="quiet">
+      What differs there is no event on record: it is a message on the bus, or the bytes of one,
+      such as its packet sequence number, which follows from the seed. Of {first.nodes.join(", ")},
+      {" "}
+      {where}.
+    </p>
+  );
 }
 
 function Side({ id, member }: { readonly id: string; readonly member: "of" | "withOf" }) {
@@ -209,6 +221,19 @@ function Side({ id, member }: { readonly id: string; readonly member: "of" | "wi
         {variants.map((name) => <option key={name} value={name}>{wordsOfVariant(name)}</option>)}
       </select>
     </label>
+  );
+}
+
+/** How far the replay is that the comparison waits for. */
+function ReplayOf(
+  { run, variant }: { readonly run: string; readonly variant: string | undefined },
+) {
+  const state = useReplayState(run, variant).value;
+  return (
+    <p class="quiet" role="status">
+      {run}
+      {variant !== undefined && `, ${wordsOfVariant(variant)}`}: {replayWords(state)}
+    </p>
   );
 }
 
@@ -230,7 +255,14 @@ export function Compared({ one, other }: { readonly one: string; readonly other:
         <Side id={other} member="withOf" />
       </div>
       {trouble !== undefined && <p class="note refused">{trouble}</p>}
-      {value === undefined && trouble === undefined && <Loading what="both replays" />}
+      {value === undefined && trouble === undefined && (
+        <>
+          <ReplayOf run={one} variant={variant} />
+          {(other !== one || withVariant !== variant) && (
+            <ReplayOf run={other} variant={withVariant} />
+          )}
+        </>
+      )}
       {value?.isSame === true && (
         <p class="note is-safe">They are the same: digest {value.here.digest}.</p>
       )}
@@ -254,10 +286,21 @@ export function Compared({ one, other }: { readonly one: string; readonly other:
             <small>{value.first.nodes.join(", ")}</small>
           </h2>
           <p>
+            Show that instant{" "}
             <a href={hrefOf({ view: "rack", run: one, variant, at: value.first.at, more: {} })}>
-              Show that instant of the first
+              of the first
+            </a>{" "}
+            or{" "}
+            <a
+              href={hrefOf({
+                ...{ view: "rack", run: other, variant: withVariant },
+                ...{ at: value.first.at, more: {} },
+              })}
+            >
+              of the second
             </a>
           </p>
+          <FirstEvents first={value.first} />
           <div class="two">
             <Rows
               title="The first"
@@ -274,12 +317,6 @@ export function Compared({ one, other }: { readonly one: string; readonly other:
               ended={value.there}
             />
           </div>
-          {isAlike(value.first) && (
-            <p class="quiet">
-              Both read alike here: what differs is in a message on the bus, or in the bytes of one,
-              such as its packet sequence number, which follows from the seed.
-            </p>
-          )}
         </>
       )}
       {value !== undefined && !value.isSame && (

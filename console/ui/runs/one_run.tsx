@@ -19,6 +19,7 @@ import { useFetched } from "../frame/fetched.ts";
 import { ask } from "../frame/dialogs.tsx";
 import { order, refuse } from "../frame/notice.tsx";
 import { csv, saveAs } from "../frame/save.ts";
+import { Value } from "../frame/value.tsx";
 import { go, hrefOf } from "../state.ts";
 import { Checkpoints } from "./checkpoints.tsx";
 import { Findings } from "./findings.tsx";
@@ -310,7 +311,7 @@ function Results({ report, run }: { readonly report: Report; readonly run: RunDe
 function Result({ value }: { readonly value: unknown }) {
   const { program, message, stack } = Object(value) as Readonly<Record<string, unknown>>;
   if (typeof message !== "string" || typeof stack !== "string") {
-    return <code>{JSON.stringify(value)}</code>;
+    return <Value value={value} />;
   }
   return (
     <>
