@@ -7,7 +7,7 @@
  *
  *     { list: true, after?: name }       → { files: [[name, bytes, changedMs] …], more }
  *     { read: name, at }                 → { at, bytes, next, size }, from the first byte that is not 0
- *     { hash: name, bytes }              → { sha256 } of so many bytes
+ *     { hash: name, bytes }              → { sha256 } of so many bytes; null: it has become shorter
  */
 import type { Bus, Subscription } from "../bus/bus.ts";
 import { decode, encode } from "../bus/codec.ts";
@@ -33,7 +33,8 @@ export interface ReadAnswer {
 }
 
 export interface HashAnswer {
-  readonly sha256: string;
+  /** Null: the file does not have so many bytes any more. */
+  readonly sha256: string | null;
 }
 
 /** Small enough that a process of the rack hardly waits for it. */
@@ -69,7 +70,7 @@ export function serveFiles(
         return say(pieceOf(open, request.at, most));
       }
       hashOf(file, request.bytes).then((sha256) => {
-        say(sha256 === undefined ? { error: `${name} has become shorter` } : { sha256 });
+        say({ sha256: sha256 ?? null } satisfies HashAnswer);
       }).catch(fail).finally(() => file[Symbol.dispose]());
     } catch (error) {
       fail(error);

@@ -127,7 +127,7 @@ const PERSISTENCE: Readonly<Record<string, Standing>> = {
   },
   "P-41": {
     proof: [
-      "what … promises is kept at every instant, DDIO …",
+      "…, …: …",
       "…: what each of three was told survives, at any of 12 instants",
       "makes every check of every variant, and says how much it has looked at",
     ],

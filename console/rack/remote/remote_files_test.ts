@@ -120,6 +120,23 @@ describe("files over the bus", () => {
     }
   });
 
+  it("are fetched again where one has become shorter meanwhile", async () => {
+    const all = filesIn(there, ["scm"]);
+    let opened = 0;
+    // Between its only piece and its hash another has taken its place.
+    serve({
+      ...all,
+      open(name) {
+        if (++opened === 2) Deno.truncateSync(`${there}/scm/b.scm`, 700);
+        return all.open(name);
+      },
+    });
+    await write("b.scm", 1_000, { 0: drawn(1_000) });
+    await mirrored();
+    assert.equal((await Deno.stat(`${here}/scm/b.scm`)).size, 700);
+    await sameFile("scm/b.scm");
+  });
+
   it("are refused where what came has another SHA-256, and nothing is left of it", async () => {
     const changing = filesIn(there, ["scm"]);
     let reads = 0;
