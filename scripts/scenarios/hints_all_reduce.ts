@@ -45,6 +45,8 @@ interface Ends {
 interface Job extends Place, Ends {
   readonly chunkBytes: number;
   readonly pieceBytes: number;
+  /** Steps begun, own chunks sent, chunks that came: the left neighbour may be a step ahead. */
+  readonly count: { steps: number; sent: number; came: number };
 }
 
 interface Move {
@@ -68,7 +70,9 @@ export default function* allReduce(context: ProgramContext): Steps<void> {
       `A piece has whole words: ${bytes} B are ${ring.length} times ${pieces} pieces`,
     );
   }
-  const job: Job = { ...place, chunkBytes, pieceBytes, ...yield* connectRing(context, place) };
+  const count = { steps: 0, sent: 0, came: 0 };
+  const ends = yield* connectRing(context, place);
+  const job: Job = { ...place, ...ends, chunkBytes, pieceBytes, count };
   yield* cpu.sleep(AGREED_PS);
   const before = yield* countersOf(cpu);
   const moves = movesOf(job);
@@ -213,7 +217,7 @@ function* step(
   job: Job,
   { from, to, add }: Move,
 ): Steps<void> {
-  const { mr, cq, toRight, chunkBytes, pieceBytes } = job;
+  const { mr, cq, toRight, chunkBytes, pieceBytes, count } = job;
   const { va, rkey } = memoryOf(toRight);
   const pieces = Array.from({ length: chunkBytes / pieceBytes }, (_, i): SendRequest => {
     const isLast = (i + 1) * pieceBytes === chunkBytes;
@@ -225,10 +229,11 @@ function* step(
     };
   });
   v.must(yield* v.postSend(toRight.qp, pieces));
-  for (let left = 2; left > 0;) {
-    for (const { status, opcode } of yield* v.waitCompletion(cq)) {
+  count.steps++;
+  while (Math.min(count.sent, count.came) < count.steps) {
+    for (const { status, opcode, qpNum } of yield* v.waitCompletion(cq)) {
       if (status !== "SUCCESS") throw new Error(`A ${opcode} ended with ${status}`);
-      left--;
+      count[qpNum === toRight.qp.qpn ? "sent" : "came"]++;
     }
   }
   if (add === undefined) return;

@@ -409,7 +409,7 @@ const VERIFY: Readonly<Record<string, Standing>> = {
   },
   "V-10": {
     proof: [
-      "…: half the requests, fewer packets and bytes, less latency at every size",
+      "…: half the requests, fewer packets and bytes, hardly ever more latency",
       "of many, each is caught or missed, and the counts add up",
       "good checks stand for later ones, which takes less time and is told",
     ],
