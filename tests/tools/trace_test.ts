@@ -257,6 +257,7 @@ describe("words of predicates", () => {
       "translated",
       "busy",
       "write",
+      "write-immediate",
       "read",
       "send",
       "flush",
