@@ -131,7 +131,7 @@ function fieldsOf(packet: RocePacket): Record<string, string> {
       "infiniband.aeth.syndrome": aeth === undefined ? "" : String(aeth.syndrome),
       "infiniband.aeth.msn": aeth === undefined ? "" : String(aeth.msn),
       "infiniband.deth.q_key": deth === undefined ? "" : hex(deth.qKey, 16),
-      "infiniband.immdt": immdt === undefined ? "" : hex(immdt.immediate, 8),
+      "infiniband.immdt": immdt === undefined ? "" : hex(immdt.immediate, 8).slice(2),
     }),
   };
 }
